@@ -23,7 +23,19 @@ class Attempt:
     Each attempt has an environment of its own: what an attempt that failed has computed is not seen by the next.
     """
 
-    __slots__ = ("advances", "env", "memo", "reserved", "runner", "segment", "state", "step", "transaction", "used")
+    __slots__ = (
+        "advances",
+        "before",
+        "env",
+        "memo",
+        "reserved",
+        "runner",
+        "segment",
+        "state",
+        "step",
+        "transaction",
+        "used",
+    )
 
     def __init__(
         self,
@@ -37,6 +49,8 @@ class Attempt:
         self.runner = runner
         self.segment = segment
         self.state = state
+        self.before = env
+        """What was there before the segment."""
         self.env = dict(env)
         self.step = step
         self.memo = memo

@@ -125,6 +125,7 @@ class Executor:
         plan = self.plan
         fetched: list[Any] = []
         attempts: list[Attempt] = []
+        settled = _settled(plan)
         for segment in plan.segments[first:]:
             channel_done = False
             if not plan.nested:
@@ -132,7 +133,8 @@ class Executor:
             step.token.raise_if_cancelled()
             try:
                 attempt, fetched = self._run_segment(segment, env, step)
-                attempts.append(attempt)
+                if settled or segment is plan.segments[-1]:  # else nobody looks at what the others have held
+                    attempts.append(attempt)
                 env = attempt.env
                 channel_done = segment.channel is not None
                 if segment.channel is not None:
@@ -147,7 +149,7 @@ class Executor:
                 self.tell_what_stands(problem, segment, channel_done)
                 raise
         with contextlib.suppress(MemoryError):  # the step is done: the next one has another chance to learn of it
-            if plan.tier == "compiled":
+            if settled:
                 plan.only_stored = False
                 self._learn(attempts)
             elif plan.observed is None and not plan.nested and policy.may_compile(plan):
@@ -358,11 +360,26 @@ class Executor:
             return []
         values = [None if key is None else env[key] for key in plan.fetch_keys]
         if not plan.nested:
-            return results.owned(values, attempt.reserved, attempt.transaction.too_late)
+            # An attempt's environment is a copy: what was there before the segment is held by both.
+            holders = [
+                1 + (key is not None and attempt.before.get(key) is value)
+                for key, value in zip(plan.fetch_keys, values, strict=True)
+            ]
+            alone = results.handed_out(values, holders)
+            return results.owned(values, attempt.reserved, attempt.transaction.too_late, alone)
         return [
             results.owned([value])[0] if isinstance(key, StateKey) else value
             for key, value in zip(plan.fetch_keys, values, strict=True)
         ]
+
+
+def _settled(plan: Plan) -> bool:
+    """Whether later runs go like this one: the plan is compiled, or has nothing that could be, or be straight code."""
+    return plan.tier == "compiled" or not (
+        plan.nested
+        or plan.cost.compilable
+        or any(len(segment.items) >= stretches.LEAST_OPS for segment in plan.segments)
+    )
 
 
 def _waves(items: Sequence[Any]) -> Iterator[list[Any]]:

@@ -1,10 +1,11 @@
 """The fast path: steps of which everything that does not change from run to run is decided once.
 
-A compiled plan that has run leaves for each of its segments a *form*: the programs with the executables that served,
-where each argument, each result and each fetch is, which variables are read, owned, written. A later run of the plan
-keeps its values in one list, in which each has a fixed place, and goes through the stages of
-:mod:`anabranch.runtime.step` for each segment, and through the channel ops between them (a dequeue is one kernel call,
-whose outputs are bound like feeds). Host ops that only compute (summaries at the end of a step) are kernel calls, too.
+A plan that is compiled, or has nothing that could be, and has run leaves for each of its segments a *form*: the
+programs with the executables that served, where each argument, each result and each fetch is, which variables are
+read, owned, written. A later run of the plan keeps its values in one list, in which each has a fixed place, and goes
+through the stages of :mod:`anabranch.runtime.step` for each segment, and through the channel ops between them (a
+dequeue is one kernel call, whose outputs are bound like feeds). Host ops that only compute (summaries at the end of a
+step) are kernel calls, too.
 
 What may still differ is asked for: whether the layout of the variables holds; whether what other segments or host ops
 give has the shapes that the executables are for. There are forms for several such shapes; where none fits the step goes
@@ -25,7 +26,7 @@ from anabranch.core.cache import Cache
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
-from anabranch.core.values import dtypes
+from anabranch.core.values import dtypes, spare_arrays
 from anabranch.runtime import first_failure, results
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.fast_items import BoundProgram, Empty, HostOp, OtherShapes, Wave, stored_outputs
@@ -424,7 +425,16 @@ class Form:
         if reserved is not None:
             return results.owned(self.raw(values, current), reserved, too_late)
         try:
-            return [None if at is None else own(values[at] if at >= 0 else current[~at].value) for at in self.fetches]
+            return [
+                None
+                if at is None
+                else own(current[~at].value)
+                if at < 0
+                else values[at]
+                if type(values[at]) is np.ndarray and spare_arrays.held_by(values[at], 1)
+                else own(values[at])
+                for at in self.fetches
+            ]
         except MemoryError:  # what there is no memory for is told, or, if it is too late for that, handed out as it is
             return results.owned(self.raw(values, current), None, too_late)
 

@@ -4,6 +4,9 @@ A copy can fail for want of memory, and a step that failed must not have committ
 what was written is published afterwards. Where a program replaces variables in place nothing can be undone once it is
 called: there, the arrays that large results will be copied to are made before the call. A small one for which there is
 no memory all the same is handed out as it is, read-only, in the memory that the program has put it in.
+
+A large array of the host that only the step holds (a batch that an iterator has made, what an interpreted op has
+computed) changes hands as it is. Whether it is so is counted when the step ends (:func:`handed_out`).
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.values import shapes
+from anabranch.core.values import shapes, spare_arrays
 from anabranch.runtime.state.resources import Version
 from anabranch.runtime.values import Published, own
 
@@ -54,8 +57,23 @@ def reserve(specs: Sequence[Spec | None]) -> list[np.ndarray | None] | None:
         raise _exhausted(problem, specs) from problem
 
 
+def handed_out(values: Sequence[Any], holders: Sequence[int]) -> list[bool]:
+    """Which values only the step holds, so that they are the caller's without a copy.
+
+    ``holders`` says for each how many references the step has besides ``values``, which is a list of its own.
+    """
+    alone = []
+    for i, number in enumerate(holders):
+        value = values[i]
+        alone.append(spare_arrays.held_by(value, number + 2))  # `values` and `value`
+    return alone
+
+
 def owned(
-    values: Sequence[Any], reserved: Sequence[np.ndarray | None] | None = None, too_late: bool = False
+    values: Sequence[Any],
+    reserved: Sequence[np.ndarray | None] | None = None,
+    too_late: bool = False,
+    alone: Sequence[bool] = (),
 ) -> list[Any]:
     """The values as the caller gets them: copied, to the arrays that were reserved for them where there are any.
 
@@ -63,12 +81,16 @@ def owned(
         values: the values.
         reserved: the arrays.
         too_late: whether the step can no longer be undone: then what cannot be copied is handed out as it is.
+        alone: which are the caller's as they are (:func:`handed_out`); none if that is empty.
 
     Raises:
         ResourceExhaustedError: there is no memory for it.
     """
     try:
-        return [_owned(value, None if reserved is None else reserved[i], too_late) for i, value in enumerate(values)]
+        return [
+            value if alone and alone[i] else _owned(value, None if reserved is None else reserved[i], too_late)
+            for i, value in enumerate(values)
+        ]
     except MemoryError as problem:
         raise _exhausted(problem, [spec_of(value) for value in values]) from problem
 

@@ -272,8 +272,7 @@ class Worker:
                 with contextlib.suppress(MemoryError):  # the step is done, and what is noted of it can be spared
                     if step.nested_cost[0]:
                         self._bodies.spend(plan, step.nested_cost[0])
-                    if plan.tier == "compiled":
-                        registered.last = fast_path.repetition(changes, registered.step.feeds, values, plan, runner)
+                    registered.last = fast_path.repetition(changes, registered.step.feeds, values, plan, runner)
                     if interpreted:
                         executor.ran_interpreted(plan, self.busy() - began)
                 return results

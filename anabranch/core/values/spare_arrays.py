@@ -4,6 +4,9 @@ A step that makes a batch and drops it asks the operating system for fresh pages
 by page: for 400 KB that takes longer than filling them does. :func:`empty` keeps an eye on the last arrays that it
 gave out, and gives out their memory again when nothing refers to it any more: an array, a view of one, or a program
 that reads it holds its owner, whose references are counted. What is kept is bounded (:data:`MOST_KEPT`).
+
+By the same count it is seen when a step is the only one that holds an array that is fetched: then the caller gets the
+array itself instead of a copy (:func:`held_by`).
 """
 
 from __future__ import annotations
@@ -25,8 +28,10 @@ MOST_KEPT = 1 << 26
 _PER_SIZE = 4
 _ALIGNMENT = 64
 """That of addresses from which a program on a CPU takes arrays without a copy."""
-_FREE = 3
-"""References to memory that nobody holds: by its entry, by who looks, and by the call that counts."""
+_LOOKING = 2
+"""References to what is looked at: by who looks, and by the call that counts."""
+_FREE = 1 + _LOOKING
+"""References to memory that nobody holds: by its entry, and by who looks."""
 
 _kept: dict[int, collections.deque[tuple[np.ndarray, int]]] = {}
 """By size, memory and where in it an array begins; sizes that were asked for last stand last."""
@@ -60,6 +65,25 @@ def empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
     kept.append((memory, start))
     _bound(size)
     return array
+
+
+def held_by(array: Any, references: int) -> bool:
+    """Whether so many references, and nothing else, hold a large array and its memory, so that it can change hands.
+
+    ``references`` does not count the argument itself. False for small arrays, of which a copy costs nothing, for what
+    is read-only, and for a view of something larger.
+    """
+    if type(array) is not np.ndarray or array.nbytes < LEAST or array.dtype.hasobject:
+        return False
+    if not array.flags.writeable or not array.flags.c_contiguous or sys.getrefcount(array) != references + _LOOKING:
+        return False
+    memory = array.base
+    if memory is None:
+        return True
+    if type(memory) is not np.ndarray or memory.base is not None or memory.nbytes > array.nbytes + _ALIGNMENT:
+        return False
+    entries = sum(entry[0] is memory for entry in list(_kept.get(array.nbytes, ())))
+    return sys.getrefcount(memory) == entries + 1 + _LOOKING
 
 
 def _bound(size: int) -> None:

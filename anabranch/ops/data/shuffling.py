@@ -7,12 +7,16 @@ buffer for each pass), though the buffer holds both.
 
 Unless the order is to stay the same for each pass, a pass draws its two seeds from a stream of its own, which belongs
 to the iterator's place in the pipeline and begins anew when the iterator is initialised.
+
+Rows of a table are numbers, and their buffer is an array: the draws of a batch are made together. Each draw touches two
+places, the one that it draws from and the one of the first item, which moves there. Draws whose places no other one of
+the batch touches may come in any order, so they are made as one; the few others are made in turn.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +49,21 @@ class _Shuffled(Iterator):
         """Append the input's next items, also those before one that fails."""
         self.inputs[0].gather(count, into)
 
+    @property
+    def used(self) -> int:
+        """How many places of the buffer have had an item."""
+        return len(self.buffer)
+
+    def _put(self, items: list[Any], place: int) -> None:
+        """Put items into the buffer from a place on, behind its end from the beginning."""
+        size, buffer = self.dataset.buffer_size, self.buffer
+        for item in items:
+            if place == len(buffer):
+                buffer.append(item)
+            else:
+                buffer[place] = item
+            place = (place + 1) % size
+
     def _fill(self) -> None:
         """Fill the buffer from the input, and from its further passes."""
         size, count = self.dataset.buffer_size, self.dataset.count
@@ -54,13 +73,8 @@ class _Shuffled(Iterator):
             try:
                 self.items(size - self.held, items)
             finally:
-                for item in items:
-                    place = current[1] % size
-                    if place == len(self.buffer):
-                        self.buffer.append(item)
-                    else:
-                        self.buffer[place] = item
-                    current[1] += 1
+                self._put(items, current[1] % size)
+                current[1] += len(items)
                 self.held += len(items)
             if self.held < size:
                 self.epoch += 1
@@ -77,7 +91,7 @@ class _Shuffled(Iterator):
         count += len(drawn)
         size, slices = self.dataset.buffer_size, self.slices
         while len(drawn) < count:
-            if not self.over and (len(self.buffer) < size or self.held < size - 1):
+            if not self.over and (self.used < size or self.held < size - 1):
                 self._fill()
             if not self.held and self.over:
                 break
@@ -100,36 +114,40 @@ class _Shuffled(Iterator):
 
     def _drain(self, count: int) -> list[Any]:
         """Draw ``count`` items of the first pass in the buffer."""
-        buffer, first = self.buffer, self.slices[0]
-        drawn = []
-        for place, hole in self._places(first, count, first[1] - first[0] - np.arange(count)):
-            drawn.append(buffer[place])
-            buffer[place] = buffer[hole]
+        first = self.slices[0]
+        offsets = self._words.take(count) % (first[1] - first[0] - np.arange(count))
+        drawn = self._drawn(first[0], offsets, None)
         self.held -= count
         first[0] += count
         return drawn
 
     def _exchange(self, items: list[Any]) -> list[Any]:
         """Put in each item and draw one of the first pass in the buffer, which has room for one."""
-        size, buffer, first, last = self.dataset.buffer_size, self.buffer, self.slices[0], self.slices[-1]
+        first, last = self.slices[0], self.slices[-1]
         count = len(items)
-        spans = size if first is last else first[1] - first[0] - np.arange(count)
-        drawn = []
-        end = last[1]
-        for item, (place, hole) in zip(items, self._places(first, count, spans), strict=True):
-            buffer[end % size] = item
-            end += 1
-            drawn.append(buffer[place])
-            buffer[place] = buffer[hole]
+        spans = self.dataset.buffer_size if first is last else first[1] - first[0] - np.arange(count)
+        drawn = self._drawn(first[0], self._words.take(count) % spans, items)
         first[0] += count
-        last[1] = end
+        last[1] += count
         return drawn
 
-    def _places(self, first: list[int], count: int, spans: Any) -> Iterable[tuple[int, int]]:
-        """For each draw its place in the buffer, and the place of the first item, which moves there."""
-        size = self.dataset.buffer_size
-        starts = first[0] + np.arange(count)
-        return zip(((starts + self._words.take(count) % spans) % size).tolist(), (starts % size).tolist(), strict=True)
+    def _drawn(self, first: int, offsets: np.ndarray, items: list[Any] | None) -> list[Any]:
+        """Draw an item for each of ``offsets``, which count from the first one in the buffer, number ``first``.
+
+        The first item moves to where one was drawn from, so that the next draw counts from the one behind it. Before
+        each draw one of ``items``, if there are any, is put in front of the first, where the buffer has room for it.
+        """
+        size, buffer = self.dataset.buffer_size, self.buffer
+        starts = first + np.arange(len(offsets))
+        drawn = []
+        for i, (place, hole) in enumerate(
+            zip(((starts + offsets) % size).tolist(), (starts % size).tolist(), strict=True)
+        ):
+            if items is not None:
+                buffer[hole - 1] = items[i]
+            drawn.append(buffer[place])
+            buffer[place] = buffer[hole]
+        return drawn
 
     def next(self) -> Element | None:
         drawn = self.draw(1, [])
@@ -150,6 +168,10 @@ class _Shuffled(Iterator):
 class _ShuffledRows(RowIterator, _Shuffled):
     """The same over rows of a table, whose items are numbers."""
 
+    def start(self) -> None:
+        super().start()
+        self._hold([])
+
     def items(self, count: int, into: list[Any]) -> None:
         source: Any = self.inputs[0]
         rows: Rows = source.rows(count)
@@ -157,6 +179,83 @@ class _ShuffledRows(RowIterator, _Shuffled):
 
     def rows(self, count: int) -> Rows:
         return np.array(self.draw(count, []), np.int64)
+
+    def _hold(self, rows: list[int], room: int = 0) -> None:
+        """Have a buffer that holds rows, with room for as many in all."""
+        self._used = len(rows)
+        buffer = np.zeros(max(room, len(rows)), np.int64)
+        buffer[: len(rows)] = rows
+        self.buffer: Any = buffer
+        self._marks = np.empty_like(buffer)
+        """For each place, which draw was made from it; only what a batch of draws has just written is looked at."""
+
+    @property
+    def used(self) -> int:
+        return self._used
+
+    def _put(self, items: list[Any], place: int) -> None:
+        size, used = self.dataset.buffer_size, self._used
+        fresh = min(len(items), size - place)
+        if place + fresh > len(self.buffer):
+            self._hold(self.buffer[:used].tolist(), min(size, max(place + fresh, 2 * used)))
+        self._used = max(used, place + fresh)
+        self.buffer[place : place + fresh] = items[:fresh]
+        self.buffer[: len(items) - fresh] = items[fresh:]
+
+    def _drawn(self, first: int, offsets: np.ndarray, items: list[Any] | None) -> list[Any]:
+        size, count = self.dataset.buffer_size, len(offsets)
+        most = max(1, size // 2)
+        if count > most:  # a batch of draws goes round the buffer less than once
+            parts = range(0, count, most)
+            return [
+                row
+                for at in parts
+                for row in self._drawn(
+                    first + at, offsets[at : at + most], None if items is None else items[at : at + most]
+                )
+            ]
+        buffer = self.buffer
+        holes = (first + np.arange(count)) % size
+        places = (holes + offsets) % size
+        inserted = None if items is None else np.array(items, np.int64)
+        if inserted is not None:
+            buffer[holes[0] - 1] = inserted[0]
+        touched = self._touched(places, first % size, count)
+        alone = ~touched
+        drawn = buffer[places]
+        buffer[places[alone]] = buffer[holes[alone]]
+        put = 1
+        for i in touched.nonzero()[0].tolist():
+            if inserted is not None and put <= i:
+                buffer[holes[put - 1 : i]] = inserted[put : i + 1]
+                put = i + 1
+            place = places[i]
+            drawn[i] = buffer[place]
+            buffer[place] = buffer[holes[i]]
+        if inserted is not None and put < count:
+            buffer[holes[put - 1 : count - 1]] = inserted[put:]
+        return drawn.tolist()
+
+    def _touched(self, places: np.ndarray, first: int, count: int) -> np.ndarray:
+        """Of draws from ``places``, behind each of which the next of ``count`` items from ``first`` on moves there,
+        those that share a place with another one.
+        """
+        ahead = (places - first) % self.dataset.buffer_size
+        from_first = ahead < count
+        marks, numbers = self._marks, np.arange(count)
+        marks[places] = numbers
+        touched = (marks[places] != numbers) | from_first
+        marks[places[touched]] = -1
+        touched |= marks[places] < 0
+        touched[ahead[from_first]] = True
+        return touched
+
+    def save(self) -> dict[str, Any]:
+        return {**super().save(), "buffer": self.buffer[: self._used].tolist()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self._hold(state["buffer"])
 
 
 class Shuffling(OverRows):
