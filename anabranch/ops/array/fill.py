@@ -37,15 +37,17 @@ class Fill(Op):
                     f"dims {dims}",
                     "sizes of 0 and more",
                     "correct that size",
-                    f"Fill dimensions must be >= 0, got {size}",
+                    f"Fill dimensions must be >= 0, got {size}: Dimension {size} must be >= 0",
                 )
         return None if dims is None else tuple(dims)
 
     def kernel(ctx, inputs, attrs):
         dims, value = inputs
+        require(ctx, np.ndim(dims) == 1, "dims must be a vector, got shape {0}", tuple(np.shape(dims)))
         dims = ints(dims)
-        require(ctx, all(size >= 0 for size in dims), "Fill dimensions must be >= 0, got {0}", list(dims))
-        require(ctx, len(value.shape) == 0, "value must be a scalar, got shape {0}", shapes.show(tuple(value.shape)))
+        require(ctx, len(value.shape) == 0, "value must be a scalar, got shape {0}", tuple(value.shape))
+        for size in dims:
+            require(ctx, size >= 0, "Dimension {0} must be >= 0; Fill dimensions must be >= 0, got {1}", size, dims)
         return ctx.xp.full(dims, value, dtype=value.dtype)
 
     def gradient(op, grad):
@@ -122,8 +124,8 @@ class Range(Op):
         return (_range_size(start, limit, delta, c.attrs["Tidx"]),)
 
     def kernel(ctx, inputs, attrs):
-        for item in inputs:
-            require(ctx, np.size(item) == 1, "start, limit and delta must be scalars")
+        for name, item in zip(("start", "limit", "delta"), inputs, strict=True):
+            require(ctx, np.ndim(item) == 0, "{0} must be a scalar, not shape {1}", name, tuple(np.shape(item)))
         start, limit, delta = (np.asarray(item).reshape(()).item() for item in inputs)
         require(ctx, delta != 0, "Requires delta != 0: {0}", delta)
         require(
@@ -197,7 +199,7 @@ class Tile(Op):
                 f"{len(multiples)} multiples for a tensor of shape {shapes.show(raw)}",
                 f"{len(raw)} multiples",
                 "give one per dimension (1 where it shall stay), or tf.expand_dims the tensor first",
-                f"Shape must be rank {len(multiples)} but is rank {len(raw)}",
+                f"Shape must be rank {len(raw)} but is rank {len(multiples)}",
             )
         for times in multiples:
             if times is not None and times < -1:  # -1 is a multiple that is not known, and fails when it runs
@@ -211,6 +213,12 @@ class Tile(Op):
 
     def kernel(ctx, inputs, attrs):
         x, multiples = inputs
+        require(
+            ctx,
+            np.ndim(multiples) == 1,
+            "Expected multiples to be 1-D, but got shape {0}",
+            tuple(np.shape(multiples)),
+        )
         multiples = ints(multiples)
         require(
             ctx,

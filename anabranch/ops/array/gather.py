@@ -7,6 +7,7 @@ scatter add up in `ScatterNd`; in `TensorScatterUpdate` the last one wins, in bo
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,8 @@ def _gathered_shape(c: Any, axis: int | None, batch_dims: int) -> shapes.RawShap
     rank = len(params) + len(indices) - 1 - batch
     if axis is None:
         return (None,) * rank
-    axis = axis_in(c, axis, len(params))
+    least = axis + 1 if axis >= 0 else -axis
+    axis = axis_in(c, axis, len(params), lead=f"Shape must be at least rank {least} but is rank {len(params)}")
     if axis < batch:
         refuse(c, f"axis {axis} with batch_dims {batch}", "batch_dims <= axis", "use fewer batch_dims or a later axis")
     common = shapes.merge(params[:batch], indices[:batch])
@@ -260,7 +262,14 @@ class GatherNd(Op):
 
     def kernel(ctx, inputs, attrs):
         params, indices = inputs
+        require(ctx, len(params.shape) >= 1 or indices.shape[-1:] == (0,), "params must be at least a vector")
         require(ctx, len(indices.shape) >= 1, "indices must be at least a vector")
+        require(
+            ctx,
+            math.prod(indices.shape[:-1]) == 0 or math.prod(params.shape) > 0 or indices.shape[-1] > len(params.shape),
+            "Requested more than 0 entries, but params is empty.  Params shape: {0}",
+            tuple(params.shape),
+        )
         require(
             ctx,
             indices.shape[-1] <= len(params.shape),
@@ -312,14 +321,30 @@ def _scattered(ctx: Any, mode: str, target: Any, indices: Any, updates: Any, pol
         len(target.shape),
     )
     wanted = (*indices.shape[:-1], *target.shape[depth:])
+    batch, given = tuple(indices.shape[:-1]), tuple(updates.shape)
     require(
         ctx,
-        tuple(updates.shape) == wanted,
-        "updates of shape {0} for indices of shape {1} and a target of shape {2}: expected {3}",
-        shapes.show(tuple(updates.shape)),
-        shapes.show(tuple(indices.shape)),
-        shapes.show(tuple(target.shape)),
-        shapes.show(wanted),
+        given[: len(batch)] == batch,
+        "The outermost dimension of updates and indices must match. Got indices.shape {0}, updates.shape {1}",
+        tuple(indices.shape),
+        given,
+    )
+    require(
+        ctx,
+        given == wanted,
+        "Must have updates.shape = indices.shape[:batch_dim] + params_shape[slice_dim:], got updates.shape: {0}, "
+        "indices.shape: {1}, params_shape: {2}, slice_dim: {3}, and batch_dim: {4}",
+        given,
+        tuple(indices.shape),
+        tuple(target.shape),
+        depth,
+        len(batch),
+    )
+    require(
+        ctx,
+        math.prod(target.shape) > 0 or math.prod(batch) == 0 or 0 in target.shape[depth:],
+        "Indices and updates specified for empty output.  indices shape: {0}",
+        tuple(indices.shape),
     )
     ignore = policy == "IGNORE"
     if not ignore:
@@ -350,6 +375,7 @@ class ScatterNd(Op):
 
     def kernel(ctx, inputs, attrs):
         indices, updates, shape = inputs
+        require(ctx, np.ndim(shape) == 1, "Shape must be a vector")
         shape = ints(shape)
         require(ctx, all(size >= 0 for size in shape), "shape {0} has a negative size", list(shape))
         target = _zeros(ctx, shape, updates.dtype)

@@ -107,7 +107,7 @@ class Unpack(Op):
         num = attrs["num"]
         axis = kernel_axis(ctx, attrs["axis"], len(x.shape))
         require(
-            ctx, x.shape[axis] == num, "Input shape axis {0} must equal {1}, got shape {2}", axis, num, list(x.shape)
+            ctx, x.shape[axis] == num, "Input shape axis {0} must equal {1}, got shape {2}", axis, num, tuple(x.shape)
         )
         before = (slice(None),) * axis
         return [x[(*before, i, ...)] for i in range(num)]
@@ -125,13 +125,18 @@ def _concat_shape(c: Any, values: range, axis: int | None) -> shapes.RawShape:
     rank = ranks[0]
     if rank == 0:
         refuse(
-            c, "scalars", "tensors of rank 1 or more", "tf.stack(values)", "Can't concatenate scalars (use tf.stack)"
+            c,
+            "scalars",
+            "tensors of rank 1 or more",
+            "tf.stack(values)",
+            "Can't concatenate scalars (use tf.stack instead)",
         )
     if axis is None:
         if any(other != rank for other in ranks):
             refuse(c, f"ranks {ranks}", "tensors of one rank", "tf.expand_dims or tf.reshape some of them")
         return (None,) * rank
-    axis = axis_in(c, axis, rank)
+    least = axis + 1 if axis >= 0 else -axis
+    axis = axis_in(c, axis, rank, lead=f"Shape must be at least rank {least} but is rank {rank}")
     total: int | None = 0
     merged: shapes.RawShape = None
     for raw in given:
@@ -144,18 +149,26 @@ def _concat_shape(c: Any, values: range, axis: int | None) -> shapes.RawShape:
                 f"tensors of shapes {', '.join(shapes.show(item) for item in given)}",
                 "tensors of one rank",
                 "tf.expand_dims or tf.reshape some of them",
-                "Ranks of all input tensors should match",
+                f"Ranks of all input tensors should match: Shape must be rank {rank} but is rank {len(raw)}",
             )
         total = None if total is None or raw[axis] is None else total + raw[axis]
         try:
             merged = shapes.merge(merged, (*raw[:axis], None, *raw[axis + 1 :]))
         except ValueError:
+            assert merged is not None
+            ours, theirs = ((*one[:axis], *one[axis + 1 :]) for one in (merged, raw))
+            at, (first, second) = next(
+                (at, pair)
+                for at, pair in enumerate(zip(ours, theirs, strict=True))
+                if None not in pair and len({*pair}) > 1
+            )
             refuse(
                 c,
                 f"tensors of shapes {', '.join(shapes.show(item) for item in given)}, axis {axis}",
                 "dimensions that are equal everywhere but on the axis",
                 "another axis, or tf.slice the larger ones",
-                "Dimensions must be equal",
+                f"Dimension {at} in both shapes must be equal, but are {first} and {second}. "
+                f"Shapes are {shapes.show(ours)} and {shapes.show(theirs)}.",
             )
     assert merged is not None
     return (*merged[:axis], total, *merged[axis + 1 :])
@@ -174,15 +187,26 @@ def _concat_value(c: Any, values: range) -> Any:
 
 
 def _concatenated(ctx: Any, values: Any, axis: Any) -> Any:
-    require(ctx, np.size(axis) == 1, "Concat dim tensor should be a scalar integer")
-    first = tuple(values[0].shape)
     require(
-        ctx, len(first) > 0, "ConcatOp : Expected concatenating dimensions of tensors of rank 1 or more, got scalars"
+        ctx,
+        np.size(axis) == 1,
+        "Concat dim tensor should be a scalar integer: axis tensor should be a scalar integer, but got shape {0}",
+        tuple(np.shape(axis)),
     )
-    axis = kernel_axis(ctx, ints(axis)[0], len(first), "concat axis")
+    first = tuple(values[0].shape)
+    outside = "ConcatOp : Expected concatenating dimensions in the range [{1}, {2}), but got {0}"
+    axis = kernel_axis(ctx, ints(axis)[0], len(first), text=outside)
     for i, item in enumerate(values):
         shape = tuple(item.shape)
-        fits = len(shape) == len(first) and shape[:axis] == first[:axis] and shape[axis + 1 :] == first[axis + 1 :]
+        require(
+            ctx,
+            len(shape) == len(first),
+            "ConcatOp : Ranks of all input tensors should match: shape[0] = {0} vs. shape[{1}] = {2}",
+            first,
+            i,
+            shape,
+        )
+        fits = shape[:axis] == first[:axis] and shape[axis + 1 :] == first[axis + 1 :]
         require(
             ctx,
             fits,
@@ -406,8 +430,8 @@ class Split(Op):
     def kernel(ctx, inputs, attrs):
         dim, x = inputs
         num = attrs["num_split"]
-        require(ctx, np.size(dim) == 1, "split_dim must be a scalar")
-        dim = kernel_axis(ctx, ints(dim)[0], len(x.shape), "split_dim")
+        require(ctx, np.size(dim) == 1, "split_dim must be a scalar but has rank {0}", np.ndim(dim))
+        dim = kernel_axis(ctx, ints(dim)[0], len(x.shape), text=_SPLIT_DIM)
         size = x.shape[dim]
         require(
             ctx,
@@ -436,6 +460,9 @@ def _parts(x: Any, dim: int, sizes: Any) -> list[Any]:
 def _joined(grads: Any, axis: Any) -> Any:
     grads = [dense(grad) for grad in grads]
     return build("ConcatV2", grads, axis, name="concat") if len(grads) > 1 else grads[0]
+
+
+_SPLIT_DIM = "-input rank({1}) <= split_dim < input rank ({2}), but got {0}"
 
 
 def _split_sizes(sizes: list[int], whole: int) -> list[int] | None:
@@ -475,22 +502,27 @@ class SplitV(Op):
                     f"sizes {sizes} for dimension {dim} of a tensor of shape {shapes.show(raw)}",
                     f"sizes that add up to {raw[dim]}, at most one of them -1",
                     "correct the sizes",
+                    "Sum of output sizes must match the size of the original Tensor along the split dimension or the "
+                    "sum of the positive sizes must be less if it contains a -1",
                 )
             sizes = part_sizes
         return [(*raw[:dim], None if size in (None, -1) else size, *raw[dim + 1 :]) for size in sizes]
 
     def kernel(ctx, inputs, attrs):
         x, sizes, dim = inputs
-        dim = kernel_axis(ctx, ints(dim)[0], len(x.shape), "split_dim")
+        require(ctx, np.size(dim) == 1, "split_dim_tensor must have exactly one element.")
+        dim = kernel_axis(ctx, ints(dim)[0], len(x.shape), text=_SPLIT_DIM)
         sizes = list(ints(sizes))
+        require(ctx, sizes.count(-1) < 2, "There can only be one -1 in the input.")
         require(ctx, len(sizes) == attrs["num_split"], "{0} sizes for {1} outputs", len(sizes), attrs["num_split"])
         part_sizes = _split_sizes(sizes, x.shape[dim])
         require(
             ctx,
             part_sizes is not None,
             "Determined shape must either match input shape along split_dim exactly if fully specified, or be less "
-            "than the size of the input along split_dim if not fully specified. Got sizes {0} for size {1}",
-            sizes,
+            "than the size of the input along split_dim if not fully specified.  Got: {0} of sizes {1} for size {2}",
+            sum(size for size in sizes if size != -1),
+            tuple(sizes),
             x.shape[dim],
         )
         return _parts(x, dim, part_sizes)

@@ -15,12 +15,16 @@ from anabranch.ops.shared.array_rules import Index, dense, ints, known, refuse, 
 def _paddings_of(c: Any, least: int = 0) -> tuple[shapes.RawShape, list[tuple[int, int]] | None]:
     """The input's shape (its rank follows from the paddings if need be) and the paddings, if known."""
     raw, outer = c.shapes[0], c.with_rank("paddings", 2)
-    if outer[1] not in (2, None) or (raw is not None and outer[0] not in (len(raw), None)):
+    columns = outer[1] in (2, None)
+    if not columns or (raw is not None and outer[0] not in (len(raw), None)):
         refuse(
             c,
             f"paddings of shape {shapes.show(outer)} for a tensor of shape {shapes.show(raw)}",
             f"shape [{'rank' if raw is None else len(raw)},2]",
             "give (before, after) for each dimension",
+            f"Shape must be rank {outer[0]} but is rank {len(raw or ())}"
+            if columns
+            else f"Dimension must be 2 but is {outer[1]}",
         )
     if raw is None and outer[0] is not None:
         raw = (None,) * outer[0]
@@ -28,7 +32,13 @@ def _paddings_of(c: Any, least: int = 0) -> tuple[shapes.RawShape, list[tuple[in
     if pairs is None:
         return raw, None
     if (pairs < least).any():
-        refuse(c, f"paddings {pairs.tolist()}", "numbers of 0 and more", "tf.slice the tensor to make it smaller")
+        refuse(
+            c,
+            f"paddings {pairs.tolist()}",
+            "numbers of 0 and more",
+            "tf.slice the tensor to make it smaller",
+            "Paddings must be non-negative",
+        )
     return raw, [(int(a), int(b)) for a, b in pairs]
 
 
@@ -42,16 +52,18 @@ def _padded_shape(c: Any) -> shapes.RawShape:
 
 
 def _pairs(ctx: Any, x: Any, paddings: Any) -> list[tuple[int, int]]:
-    flat = ints(paddings)
+    flat, shape = ints(paddings), tuple(np.shape(paddings))
+    require(ctx, len(shape) == 2 and shape[1] == 2, "paddings must be a matrix with 2 columns: {0}", shape)
     require(
         ctx,
-        np.shape(paddings) == (len(x.shape), 2),
-        "The first dimension of paddings must be the rank of inputs: {0} vs. {1}",
-        list(np.shape(paddings)),
-        list(x.shape),
+        shape[0] == len(x.shape),
+        "The first dimension of paddings must be the rank of inputs{0} {1}",
+        shape,
+        tuple(x.shape),
     )
     pairs = list(zip(flat[::2], flat[1::2], strict=True))
-    require(ctx, all(n >= 0 for n in flat), "Paddings must be non-negative: {0}", pairs)
+    for before, after in pairs:
+        require(ctx, before >= 0 and after >= 0, "Paddings must be non-negative: {0} {1}", before, after)
     return pairs
 
 
@@ -144,21 +156,26 @@ class MirrorPad(Op):
                     f"paddings {pairs[i]} for dimension {i} of a tensor of shape {shapes.show(raw)}",
                     f"at most {size - _offset(c.attrs)} with mode {c.attrs['mode']}",
                     "pad less, or mode='CONSTANT'",
-                    f"paddings must be no greater than the dimension size: {pairs[i]} greater than {size}",
+                    f"paddings must be less than the dimension size: {pairs[i][0]}, {pairs[i][1]} not less than {size}"
+                    if c.attrs["mode"] == "REFLECT"
+                    else "paddings must be no greater than the dimension size: "
+                    f"{pairs[i][0]}, {pairs[i][1]} greater than {size}",
                 )
         return _padded_shape(c)
 
     def kernel(ctx, inputs, attrs):
         x, paddings = inputs
         pairs = _pairs(ctx, x, paddings)
-        for i, (size, pair) in enumerate(zip(x.shape, pairs, strict=True)):
+        reflects = attrs["mode"] == "REFLECT"
+        for size, pair in zip(x.shape, pairs, strict=True):
             require(
                 ctx,
                 max(pair) <= max(size - _offset(attrs), 0),
-                "paddings must be no greater than the dimension size in dimension {0}: {1}, {2} greater than {3}",
-                i,
+                "paddings must be less than the dimension size: {0}, {1} not less than {2}"
+                if reflects
+                else "paddings must be no greater than the dimension size: {0}, {1} greater than {2}",
                 *pair,
-                size - _offset(attrs),
+                size,
             )
         return ctx.xp.pad(x, pairs, mode=attrs["mode"].lower()) if any(map(any, pairs)) else x
 

@@ -125,7 +125,13 @@ class Reshape(Op):
 
     def shape(c):
         if c.shapes[1] is not None and len(c.shapes[1]) > 1:
-            refuse(c, f"a shape of rank {len(c.shapes[1])}", "a vector", "give one size per dimension")
+            refuse(
+                c,
+                f"a shape of rank {len(c.shapes[1])}",
+                "a vector",
+                "give one size per dimension",
+                f"Shape must be rank 1 but is rank {len(c.shapes[1])}",
+            )
         wanted = c.vector("shape")
         if wanted is None:
             return None
@@ -141,6 +147,7 @@ class Reshape(Op):
 
     def kernel(ctx, inputs, attrs):
         x, shape = inputs
+        require(ctx, np.ndim(shape) == 1, "sizes input must be 1-D, not {0}", tuple(np.shape(shape)))
         return ctx.xp.reshape(x, run_time_shape(ctx, x.shape, ints(shape)))
 
 
@@ -300,6 +307,7 @@ class Squeeze(Op):
                     f"dimension {dim} of a tensor of shape {shapes.show(raw)}",
                     f"dimensions in [{-len(raw)}, {len(raw)})",
                     "choose dimensions that the tensor has",
+                    f"squeeze_dims[0] not in [{-len(raw)},{len(raw)}).",
                 )
             dim %= len(raw)
             if raw[dim] not in (1, None):
@@ -324,7 +332,8 @@ class Squeeze(Op):
             require(
                 ctx,
                 x.shape[dim] == 1,
-                "Can not squeeze dim[{0}], expected a dimension of 1, got {1}",
+                "Can not squeeze dim[{0}], expected a dimension of 1, got {1}: Tried to explicitly squeeze dimension "
+                "{0} but dimension was not 1: {1}",
                 dim % rank,
                 x.shape[dim],
             )

@@ -308,6 +308,19 @@ class TensorStridedSliceUpdate(Op):
         return [x_grad, None, None, None, value_grad]
 
 
+def _outside(dim: int, whole: int | None, start: int | None, count: int | None) -> str:
+    """What TensorFlow says of a slice that reaches beyond its tensor, as far as that is known."""
+    if start is not None and start < 0:
+        return f"Invalid value in tensor used for shape: {start}"
+    if count is not None and count < -1:
+        return f"Invalid value in tensor used for shape: {count}"
+    if whole is None or start is None:
+        return ""
+    if start > whole:
+        return f"Expected begin[{dim}] in [0, {whole}], but got {start}"
+    return f"Expected size[{dim}] in [0, {whole - start}], but got {count}"
+
+
 class Slice(Op):
     """`size` elements per dimension of `input`, from `begin` on; a size of -1 takes what is left."""
 
@@ -325,6 +338,8 @@ class Slice(Op):
         return ("begin",) if size is not None and (size >= 0).all() else ()
 
     def shape(c):
+        c.with_rank("begin", 1)
+        c.with_rank("size", 1)
         begin, size = c.vector("begin"), c.vector("size")
         raw = c.shapes[0]
         rank = (
@@ -347,6 +362,7 @@ class Slice(Op):
                 f"begin of {len(begin)} and size of {len(size)} elements for a tensor of shape {shapes.show(raw)}",
                 f"{rank} of each",
                 "give one begin and one size per dimension",
+                f"Shape must be rank {len(begin)} but is rank {rank}",
             )
         out = []
         for dim, (whole, start, count) in enumerate(zip(raw, begin, size, strict=True)):
@@ -362,6 +378,7 @@ class Slice(Op):
                     f"begin {start} and size {size[dim]} in dimension {dim} of a tensor of shape {shapes.show(raw)}",
                     "0 <= begin and begin + size <= the dimension",
                     "correct begin or size; a size of -1 takes what is left",
+                    _outside(dim, whole, start, size[dim]),
                 )
             out.append(count)
         return tuple(out)
@@ -375,15 +392,16 @@ class Slice(Op):
 
     def kernel(ctx, inputs, attrs):
         x, begin, size = inputs
-        size = ints(size)
+        vector = (len(x.shape),)
         require(
             ctx,
-            len(size) == len(x.shape) == begin.shape[0],
-            "Expected begin and size arguments to be 1-D tensors of size {0}, but got shapes [{1}] and [{2}] instead.",
+            tuple(np.shape(begin)) == tuple(np.shape(size)) == vector,
+            "Expected begin and size arguments to be 1-D tensors of size {0}, but got shapes {1} and {2} instead.",
             len(x.shape),
-            begin.shape[0],
-            len(size),
+            tuple(np.shape(begin)),
+            tuple(np.shape(size)),
         )
+        size = ints(size)
         if isinstance(begin, np.ndarray):
             begin = ints(begin)
             size = tuple(

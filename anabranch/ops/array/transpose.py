@@ -55,7 +55,7 @@ def _transposed(ctx: Any, inputs: Any) -> Any:
         require(ctx, -rank <= p < rank, "{0} is out of range [0 .. {1})", p, rank)
     perm = tuple([p % rank for p in perm])
     for i in range(rank):
-        require(ctx, i in perm, "{0} is missing from {1}.", i, list(perm))
+        require(ctx, i in perm, "{0} is missing from {1}.", i, "{" + ",".join(map(str, perm)) + "}")
     return ctx.xp.transpose(x, perm)
 
 
@@ -171,21 +171,31 @@ class ReverseV2(Op):
         c.with_rank("axis", 1)
         raw, axis = c.shapes[0], c.vector("axis")
         if raw is not None and axis is not None and None not in axis:
-            axes = [axis_in(c, item, len(raw)) for item in axis]
-            if len(set(axes)) < len(axes):
+            rank = len(raw)
+            axes = [
+                axis_in(c, item, rank, lead=f"'axis'[{at}] = {item} is out of valid range [0, {rank - 1}")
+                for at, item in enumerate(axis)
+            ]
+            twice = [item for at, item in enumerate(axes) if item in axes[:at]]
+            if twice:
                 refuse(
                     c,
                     f"axis {axis}",
                     "each dimension once",
                     "leave out the repetition",
-                    "axis specified more than once",
+                    f"axis {twice[0]} specified more than once.",
                 )
         return raw
 
     def kernel(ctx, inputs, attrs):
         x, axis = inputs
-        axes = [kernel_axis(ctx, item, len(x.shape)) for item in ints(axis)]
-        require(ctx, len(set(axes)) == len(axes), "axis {0} specified more than once.", axes)
+        rank = len(x.shape)
+        axes = [
+            kernel_axis(ctx, item, rank, text=f"'axis'[{at}] = {{0}} is out of valid range [0, {rank - 1}")
+            for at, item in enumerate(ints(axis))
+        ]
+        for at, item in enumerate(axes):
+            require(ctx, item not in axes[:at], "axis {0} specified more than once.", item)
         return ctx.xp.flip(x, tuple(axes)) if axes else x
 
     def gradient(op, grad):
@@ -206,10 +216,16 @@ class ReverseSequence(Op):
         raw = c.shapes[0]
         if raw is None:
             return None
-        batch = axis_in(c, c.attrs["batch_dim"], len(raw), "batch_dim")
-        if axis_in(c, c.attrs["seq_dim"], len(raw), "seq_dim") == batch:
+        given, rank = c.attrs["batch_dim"], len(raw)
+        batch = axis_in(c, given, rank, "batch_dim", f"batch_dim must be < input rank: {given} vs. {rank}")
+        given = c.attrs["seq_dim"]
+        if axis_in(c, given, rank, "seq_dim", f"seq_dim must be < input rank: {given} vs. {rank}") == batch:
             refuse(
-                c, f"seq_dim and batch_dim both {batch}", "two dimensions", "choose another one", "batch_dim == seq_dim"
+                c,
+                f"seq_dim and batch_dim both {batch}",
+                "two dimensions",
+                "choose another one",
+                f"batch_dim == seq_dim == {batch}",
             )
         size = shapes.merge_dim(raw[batch], lengths[0])
         return (*raw[:batch], size, *raw[batch + 1 :])
@@ -218,13 +234,13 @@ class ReverseSequence(Op):
         xp = ctx.xp
         x, lengths = inputs
         rank = len(x.shape)
-        batch = kernel_axis(ctx, attrs["batch_dim"], rank, "batch_dim")
-        seq = kernel_axis(ctx, attrs["seq_dim"], rank, "seq_dim")
+        batch = kernel_axis(ctx, attrs["batch_dim"], rank, text="Invalid batch_dim {0}: batch_dim must be < input rank")
+        seq = kernel_axis(ctx, attrs["seq_dim"], rank, text="Invalid seq_dim {0}: seq_dim must be < input rank")
         require(ctx, batch != seq, "batch_dim == seq_dim == {0}", seq)
         require(
             ctx,
             tuple(lengths.shape) == (x.shape[batch],),
-            "Length of seq_lengths != input.dims({0}), ({1} vs. {2})",
+            "Length of seq_lengths != input.dims({0}), ({1} vs. {2}): len(seq_lens) != input.dims({0}), ({1} vs. {2})",
             batch,
             lengths.shape[0],
             x.shape[batch],
@@ -232,13 +248,14 @@ class ReverseSequence(Op):
         if 0 in x.shape:
             return x
         size = x.shape[seq]
-        ctx.check(xp.all(lengths >= 0), InvalidArgumentError, "seq_lengths({0}) < 0", xp.min(lengths))
+        ctx.check(xp.all(lengths >= 0), InvalidArgumentError, "seq_lens({0}) < 0", xp.argmax(lengths < 0))
         ctx.check(
             xp.all(lengths <= size),
             InvalidArgumentError,
-            "seq_lengths has {0} > input.dims({1})",
+            "seq_lengths has {0} > input.dims({1}): seq_lens({2}) > input.dims({1})",
             xp.max(lengths),
             np.int32(seq),
+            xp.argmax(lengths > size),
         )
         place = xp.arange(size, dtype=lengths.dtype)[None, :]
         turned = xp.where(place < lengths[:, None], lengths[:, None] - 1 - place, place)
@@ -272,17 +289,20 @@ class Roll(Op):
         axis = c.value("axis")
         if raw is not None and axis is not None:
             for item in ints(axis):
-                axis_in(c, item, len(raw))
+                axis_in(c, item, len(raw), lead=f"axis {item} is out of range")
         return raw
 
     def kernel(ctx, inputs, attrs):
         xp = ctx.xp
         x, shift, axis = inputs
         require(ctx, len(x.shape) >= 1, "input must be 1-D or higher")
+        for name, item in (("shift", shift), ("axis", axis)):
+            shape = tuple(np.shape(item))
+            require(ctx, len(shape) <= 1, "{0} must be a scalar or a 1-D vector. Found: {1}", name, shape)
         require(ctx, np.shape(shift) == np.shape(axis), "shift and axis must have the same size")
         shift = xp.reshape(shift, (-1,))
         for i, item in enumerate(ints(axis)):
-            dim = kernel_axis(ctx, item, len(x.shape))
+            dim = kernel_axis(ctx, item, len(x.shape), text="axis {0} is out of range")
             size = x.shape[dim]
             if size == 0:
                 continue

@@ -41,36 +41,33 @@ def known_segments(c: Any, operand: str) -> int | None:
 
 def _sorted_shape(c: Any) -> Any:
     data = c.with_rank_at_least(0, 1)
-    ids = c.with_rank(1, 1)
+    c.with_rank(1, 1)
     if data is None:
         return None
-    if data[0] is not None and ids[0] is not None and data[0] != ids[0]:
-        refuse(
-            c,
-            f"{ids[0]} segment_ids for data of shape {shapes.show(data)}",
-            f"{data[0]}, one for each row",
-            "pass one number per row",
-            "segment_ids should be the same size as dimension 0 of input.",
-        )
     return (known_segments(c, "segment_ids"), *data[1:])
 
 
 def check_sorted(ctx: Any, ids: np.ndarray) -> None:
-    """Check (on the host) that segment numbers are not negative and do not decrease."""
+    """Check (on the host) that segment numbers are not negative and do not decrease.
+
+    The first run of equal numbers that is wrong is told: it is followed by a smaller number, or beyond the last one.
+    """
     require(ctx, ids.ndim == 1, "segment_ids should be a vector.")
     if ids.size == 0:
         return
     rows = int(ids[-1]) + 1
-    outside = np.flatnonzero((ids < 0) | (ids >= rows))
-    if outside.size:
-        bad = int(ids[outside[0]])
-        if bad < 0:
-            ctx.check(
-                False,
-                errors.InvalidArgumentError,
-                f"Segment id {bad} out of range [0, {rows}), possibly because 'segment_ids' input is not sorted.",
-            )
-    ctx.check(bool(np.all(ids[1:] >= ids[:-1])), errors.InvalidArgumentError, "segment ids are not increasing")
+    require(ctx, rows > 0, "segment ids must be >= 0")
+    if ids[0] >= 0 and np.all(ids[1:] >= ids[:-1]):
+        return
+    runs = ids[np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))]
+    falling = np.append(runs[1:] < runs[:-1], False)
+    at = int(np.argmax(falling | (runs < 0) | (runs >= rows)))
+    text = (
+        "segment ids are not increasing"
+        if falling[at]
+        else f"Segment id {runs[at]} out of range [0, {rows}), possibly because 'segment_ids' input is not sorted."
+    )
+    ctx.check(False, errors.InvalidArgumentError, text)
 
 
 def reduce_sorted(ufunc: Any, data: np.ndarray, ids: np.ndarray, rows: int, empty: Any) -> np.ndarray:
@@ -126,8 +123,8 @@ def divide_rows(total: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def _sorted_kernel(ufunc: Any, empty: int, mean: bool = False) -> Any:
     def host_kernel(ctx, inputs, attrs):
         data, ids = inputs
-        require(ctx, data.ndim >= 1, "input must be at least rank 1")
         require(ctx, ids.ndim == 1, "segment_ids should be a vector.")
+        require(ctx, data.ndim >= 1, "input must be at least rank 1")
         require(ctx, ids.shape[0] == data.shape[0], "segment_ids should be the same size as dimension 0 of input.")
         check_sorted(ctx, ids)
         rows = int(ids[-1]) + 1 if ids.size else 0

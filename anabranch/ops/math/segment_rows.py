@@ -136,10 +136,14 @@ def _grad_kernel(mode: str) -> Any:
         segments = grad.shape[0]
         if indices.shape[0] == 0:
             return xp.zeros((rows,) + grad.shape[1:], grad.dtype)
+        last = ids[-1] + ids.dtype.type(1)
+        ctx.check(last <= segments, errors.InvalidArgumentError, "Invalid number of segments")
+        outside = (ids < 0) | (ids >= segments)
         ctx.check(
-            xp.all((ids >= 0) & (ids < segments)),
+            ~xp.any(outside),
             errors.InvalidArgumentError,
-            f"Segment id out of range [0, {segments})",
+            f"Segment id {{0}} out of range [0, {segments}).",
+            ids[xp.argmax(outside)],
         )
         bad = (indices < 0) | (indices >= rows)
         wrong = indices[xp.argmax(bad)]

@@ -34,14 +34,15 @@ def refuse(c: Any, given: str, expected: str, instead: str, lead: str = "") -> N
     raise ValueError(f"{lead}\n{text}" if lead else text)
 
 
-def axis_in(c: Any, axis: int, rank: int, what: str = "axis") -> int:
-    """`axis` counted from the front; ValueError if the tensor has no such dimension."""
+def axis_in(c: Any, axis: int, rank: int, what: str = "axis", lead: str = "") -> int:
+    """`axis` counted from the front; ValueError, which begins with ``lead``, if the tensor has no such dimension."""
     if not -rank <= axis < rank:
         refuse(
             c,
             f"{what} = {axis} of a tensor of rank {rank}",
             f"{what} in [{-rank}, {rank})",
             "choose a dimension that the tensor has, or tf.expand_dims it",
+            lead,
         )
     return axis + rank if axis < 0 else axis
 
@@ -64,13 +65,19 @@ def partial_vector(items: Any, dtype: Any) -> Any:
 
 # ------------------------------------------------------------------------------------------------------------- kernels
 def require(ctx: Any, ok: bool, text: str, *payload: Any) -> None:
-    """A check that shapes or compile-time inputs decide.
+    """A check that shapes or compile-time inputs decide; tuples among the payload are shown as shapes.
 
     In a trace it raises at once, since no output could be given a shape.
     """
     if not ok:
-        ctx.check(False, errors.InvalidArgumentError, text, *payload)
-        raise errors.InvalidArgumentError(None, ctx.op, check_text(text, payload))
+        known_values = [shapes.show(value) if isinstance(value, tuple) else value for value in payload]
+        said = check_text(text, known_values, summarize=_SHOWN)
+        ctx.check(False, errors.InvalidArgumentError, said.replace("{", "{{").replace("}", "}}"))
+        raise errors.InvalidArgumentError(None, ctx.op, said)
+
+
+_SHOWN = 16
+"""Elements of an array that a check shows."""
 
 
 def ints(value: Any) -> tuple[int, ...]:
@@ -78,9 +85,15 @@ def ints(value: Any) -> tuple[int, ...]:
     return tuple([int(item) for item in np.asarray(value).ravel()])
 
 
-def kernel_axis(ctx: Any, axis: int, rank: int, what: str = "axis") -> int:
-    """`axis` counted from the front; InvalidArgumentError if the tensor has no such dimension."""
-    require(ctx, -rank <= axis < rank, "{0} = {1} is not in [{2}, {3})", what, axis, -rank, rank)
+def kernel_axis(ctx: Any, axis: int, rank: int, what: str = "axis", text: str = "") -> int:
+    """`axis` counted from the front; InvalidArgumentError if the tensor has no such dimension.
+
+    ``text`` says so in TensorFlow's words: of the axis ``{0}``, the least one ``{1}`` and the end ``{2}``.
+    """
+    if text:
+        require(ctx, -rank <= axis < rank, text, axis, -rank, rank)
+    else:
+        require(ctx, -rank <= axis < rank, "{0} = {1} is not in [{2}, {3})", what, axis, -rank, rank)
     return axis + rank if axis < 0 else axis
 
 

@@ -8,6 +8,7 @@ whose row comes again later is dropped first. Indices out of range are refused b
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,10 @@ def check_rows(ctx: Any, indices: Any, limit: Any, what: str = "indices") -> Non
 
 
 def check_slices(ctx: Any, indices: Any, shape: tuple[int, ...], noun: str = "shape") -> None:
-    """Check that each row of ``indices`` ``[..., k]`` is inside the first ``k`` dimensions of ``shape``."""
+    """Check that each row of ``indices`` ``[..., k]`` is inside the first ``k`` dimensions of ``shape``.
+
+    The text has the words of early versions, too: those of a gather where ``noun`` is of parameters.
+    """
     depth = indices.shape[-1]
     if indices.size == 0:
         return
@@ -66,13 +70,27 @@ def check_slices(ctx: Any, indices: Any, shape: tuple[int, ...], noun: str = "sh
     text, parts = _place(ctx, indices.shape[:-1], first)
     index_text = ", ".join(f"{{{len(parts) + i}}}" for i in range(depth))
     limits = ",".join(str(size) for size in shape)
+    position = f"{{{len(parts) + depth}}}"
+    if noun.startswith("params"):
+        early = f"flat indices[{position}, :] = [{index_text}] does not index into param (shape: [{limits}])."
+    else:
+        whole, _ = _place(ctx, indices.shape, first)
+        whole = _shifted(whole, len(parts) + depth + 1)
+        early = f"Invalid indices: {whole} = [{index_text}] does not index into [{limits}]"
     ctx.check(
         ~ctx.xp.any(bad),
         errors.InvalidArgumentError,
-        f"indices{text} = [{index_text}] does not index into {noun} [{limits}]",
+        f"{early}\nindices{text} = [{index_text}] does not index into {noun} [{limits}]",
         *parts,
         *(flat[first, i] for i in range(depth)),
+        first,
+        *_place(ctx, indices.shape, first)[1],
     )
+
+
+def _shifted(text: str, by: int) -> str:
+    """A format of ``{0},{1}`` whose numbers begin with ``by``."""
+    return re.sub(r"\{(\d+)\}", lambda number: f"{{{int(number[1]) + by}}}", text)
 
 
 def check_divisors(ctx: Any, updates: Any) -> None:

@@ -391,7 +391,7 @@ RUN_ERRORS = [
         lambda x, i: tf.concat([x, tf.placeholder_with_default(X, None)], 0),
         [[1.0]],
         0,
-        "Dimensions of inputs should match",
+        "Ranks of all input tensors should match",
     ),
     (lambda x, i: tf.broadcast_to(x, i), [1.0, 2.0], [3], r"Incompatible shapes: \[2\] vs. \[3\]"),
     (lambda x, i: tf.broadcast_dynamic_shape(i, [3]), [0.0], [2], "Incompatible shapes"),

@@ -76,13 +76,30 @@ def test_sparse_numbers(tier, indices, ids, text):
 def test_sparse_gradients_check(tier):
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Index 4 out of range \[0, 4\)"):
         run_op("SparseSegmentMeanGrad", DATA, ints(0, 2, 4), ints(0, 0, 2), np.int32(4), tier=tier)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Segment id out of range \[0, 3\)"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Invalid number of segments"):
         run_op("SparseSegmentMeanGrad", DATA, ints(0, 2, 2), ints(0, 0, 3), np.int32(4), tier=tier)
+    for ids, bad in ((ints(0, 5, 2), 5), (ints(-1, 0, 2), -1)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=rf"Segment id {bad} out of range \[0, 3\)"):
+            run_op("SparseSegmentMeanGrad", DATA, ints(0, 2, 2), ids, np.int32(4), tier=tier)
+
+
+@pytest.mark.parametrize(
+    ("ids", "text"),
+    [
+        (ints(0, 0, -1), "segment ids must be >= 0"),
+        (ints(0, -1, 0), "segment ids are not increasing"),
+        (ints(-1, 0, 1), r"Segment id -1 out of range \[0, 2\)"),
+        (ints(0, 2, 1), "segment ids are not increasing"),
+        (ints(2, 3, 1), r"Segment id 2 out of range \[0, 2\)"),
+        (np.int32(0), "segment_ids should be a vector"),
+    ],
+)
+def test_the_first_wrong_number_of_sorted_segments(ids, text):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+        run_op("SegmentSum", DATA, ids, tier="host")
 
 
 def test_errors_of_construction():
-    with pytest.raises(ValueError, match=r"(?s)segment_ids should be the same size.*2 segment_ids for data of shape"):
-        tf.segment_sum(DATA, [0, 0])
     with pytest.raises(ValueError, match=r"(?s)must be non-negative but is -1"):
         tf.unsorted_segment_sum(DATA, [0, 0, 0], -1)
     with pytest.raises(ValueError, match=r"(?s)Dimensions must be equal.*a shape that data.shape begins with"):
