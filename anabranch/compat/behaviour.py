@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.sparse_tensor import SparseTensor
 from anabranch.core.graph.tensor import TensorLike
@@ -76,5 +77,5 @@ def enable_v2_tensorshape() -> NoReturn:
 
 @public("is_tensor")
 def is_tensor(x: Any) -> bool:
-    """Whether a value is a tensor, a sparse tensor or a variable."""
-    return isinstance(x, Tensor | TensorLike | SparseTensor | Variable)
+    """Whether a value is a tensor, a sparse tensor, slices of one, or a variable."""
+    return isinstance(x, Tensor | TensorLike | SparseTensor | IndexedSlices | Variable)

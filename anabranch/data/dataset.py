@@ -188,12 +188,20 @@ class Dataset(structure.OfElements):
             output_types: the dtype of each component.
             output_shapes: their static shapes; unknown if None.
             args: tensors whose values the function is called with.
-            output_signature: a structure of `tf.TensorSpec`, in place of dtypes and shapes.
+            output_signature: a structure of `tf.TensorSpec` and `tf.SparseTensorSpec`, in place of dtypes and shapes.
+
+        Raises:
+            TypeError: the signature holds something else, or neither dtypes nor a signature are given.
         """
         if output_signature is not None:
-            output_types = nest.map_structure(lambda spec: spec.dtype, output_signature)
-            output_shapes = nest.map_structure(lambda spec: spec.shape, output_signature)
-        return generators.dataset_of(Dataset, generator, output_types, output_shapes, args)
+            spec = structure.of_signature(output_signature)
+        elif output_types is None:
+            raise TypeError(
+                errors.message("from_generator(f)", "the dtypes of its elements", "from_generator(f, tf.int64)")
+            )
+        else:
+            spec = structure.from_legacy(output_types, output_shapes, None)
+        return generators.dataset_of(Dataset, generator, spec, args)
 
     @staticmethod
     def range(*args: Any) -> Dataset:

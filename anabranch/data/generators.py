@@ -16,9 +16,10 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.public_scopes import control_dependencies
 from anabranch.core.values import dtypes, shapes
 from anabranch.data import function_bodies, nest, structure
-from anabranch.data.structure import TensorComponent
+from anabranch.data.structure import Component, TensorComponent
 from anabranch.ops.control.bodies import told
 from anabranch.ops.control.python_functions import py_func
 
@@ -50,36 +51,42 @@ class _Passes:
         except (TypeError, ValueError) as problem:
             raise TypeError(
                 "`generator` yielded an element that did not match the expected structure. The expected structure was "
-                f"{nest.map_structure(lambda c: c.dtype, self._spec)}, but the yielded element was {value}.\n"
+                f"{nest.map_structure(lambda c: c.legacy_type, self._spec)}, but the yielded element was {value}.\n"
                 + errors.message(f"{value!r} from {told(self._generator)}", "elements as declared", "yield a tuple")
             ) from problem
-        return [self._converted(part, component) for part, component in zip(parts, components, strict=True)]
+        arrays: list[np.ndarray] = []
+        for part, component in zip(parts, components, strict=True):
+            arrays += self._converted(part, component)
+        return arrays
 
-    def _converted(self, value: Any, component: TensorComponent) -> np.ndarray:
-        dtype = component.dtype
+    def _converted(self, value: Any, component: Component) -> list[np.ndarray]:
         try:
-            array = _strings(value) if dtype is dtypes.string else _numbers(value, dtype)
+            parts = component.parts_of(value)
+            arrays = [
+                _strings(part) if dtype is dtypes.string else _numbers(part, dtype)
+                for part, dtype in zip(parts, component.part_types, strict=True)
+            ]
         except (TypeError, ValueError) as problem:
+            named = _named(component)
             raise TypeError(
                 "`generator` yielded an element that could not be converted to the expected type. The expected type "
-                f"was {dtype.name}, but the yielded element was {value} ({problem}).\n"
+                f"was {named}, but the yielded element was {value} ({problem}).\n"
                 + errors.message(
-                    f"{value!r} from {told(self._generator)}",
-                    f"{dtype.name} values",
-                    f"np.asarray(value, np.{dtype.name})",
+                    f"{value!r} from {told(self._generator)}", f"{named} values", f"np.asarray(value, np.{named})"
                 )
             ) from problem
-        if not shapes.is_compatible(array.shape, component.shape.raw):
+        given, shape = component.shape_of(arrays), component.legacy_shape
+        if given is not None and not shape.is_compatible_with(given):
             raise ValueError(
-                f"`generator` yielded an element of shape {array.shape} where an element of shape {component.shape} "
+                f"`generator` yielded an element of shape {given} where an element of shape {shape} "
                 "was expected.\n"
                 + errors.message(
-                    f"shape {shapes.show(array.shape)} from {told(self._generator)}",
-                    shapes.show(component.shape.raw),
+                    f"shape {shapes.show(given)} from {told(self._generator)}",
+                    shapes.show(shape.raw),
                     "output_shapes that fit, or None",
                 )
             )
-        return array
+        return arrays
 
     def end(self, number: Any) -> np.ndarray:
         """Let go of a pass."""
@@ -89,6 +96,11 @@ class _Passes:
         if close is not None:
             close()
         return np.array(0, np.int64)
+
+
+def _named(component: Component) -> str:
+    """What messages call the dtype of a component's values."""
+    return str(getattr(component.legacy_type, "name", component.legacy_type))
 
 
 def _strings(value: Any) -> np.ndarray:
@@ -108,8 +120,8 @@ def _numbers(value: Any, dtype: dtypes.DType) -> np.ndarray:
     return array
 
 
-def dataset_of(kind: Any, generator: Any, output_types: Any, output_shapes: Any, args: Any) -> Any:
-    """The dataset, of the class ``kind``, of what a generator gives."""
+def dataset_of(kind: Any, generator: Any, spec: Any, args: Any) -> Any:
+    """The dataset, of the class ``kind``, of what a generator gives: values of a structure of components."""
     if not callable(generator):
         raise TypeError(
             "`generator` must be callable.\n"
@@ -119,11 +131,11 @@ def dataset_of(kind: Any, generator: Any, output_types: Any, output_shapes: Any,
                 "Dataset.from_generator(lambda: values, tf.int64)",
             )
         )
-    spec = structure.from_legacy(output_types, output_shapes, None)
     passes = _Passes(generator, spec)
     arguments = () if args is None else tuple(convert_to_tensor(item, name="args") for item in args)
     number = TensorComponent(dtypes.int64, shapes.TensorShape([]))
-    types = [component.dtype for component in nest.flatten(spec)]
+    parts = nest.flatten(spec)
+    types = [dtype for component in parts for dtype in component.part_types]
 
     def begin(*values: Any) -> Any:
         tensor = py_func(passes.begin, list(values), dtypes.int64)
@@ -132,7 +144,12 @@ def dataset_of(kind: Any, generator: Any, output_types: Any, output_shapes: Any,
 
     def go_on(pass_number: Any) -> Any:
         tensors = py_func(passes.next, [pass_number], types)
-        return structure.from_tensors(spec, tensors)
+        rest = iter(tensors if types else [])
+        with control_dependencies([] if types else [tensors]):
+            values = [
+                component.of_parts(list(itertools.islice(rest, len(component.part_types)))) for component in parts
+            ]
+        return nest.pack_sequence_as(spec, values)
 
     def end(pass_number: Any) -> Any:
         return py_func(passes.end, [pass_number], dtypes.int64)

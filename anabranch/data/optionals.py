@@ -74,7 +74,7 @@ class Optional:
         return Optional.none_from_structure(element_spec)
 
 
-@public("data.experimental.OptionalStructure")
+@public("data.experimental.OptionalStructure", "OptionalSpec")
 @dataclasses.dataclass(frozen=True)
 class OptionalComponent(Component):
     """An optional that holds a structure of components."""
@@ -103,6 +103,18 @@ class OptionalComponent(Component):
 
     def from_tensor(self, tensor: Tensor) -> Optional:
         return Optional(tensor, self.value_structure)
+
+    @property
+    def part_types(self) -> list[Any]:
+        return []
+
+    def parts_of(self, value: Any) -> list[Any]:
+        if not isinstance(value, Optional) or value._spec is not None:
+            raise TypeError("a Python function gives optionals that hold nothing")
+        return []
+
+    def of_parts(self, tensors: Any) -> Optional:
+        return Optional.none_from_structure(self.value_structure)
 
     def batched(self, size: int | None) -> Component:
         raise NotImplementedError(

@@ -16,9 +16,11 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import GraphTensor, Tensor
+from anabranch.core.graph.sparse_spec import SparseTensorSpec
 from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.shapes import TensorShape
+from anabranch.core.values.tensor_spec import TensorSpec
 from anabranch.data import nest
 
 
@@ -78,6 +80,25 @@ class Component:
         """The component of the rows of a value."""
         raise NotImplementedError
 
+    @property
+    def part_types(self) -> list[dtypes.DType]:
+        """The dtypes of the arrays that a Python function gives for a value."""
+        raise NotImplementedError(
+            errors.message(f"{self!r} from a Python function", "tensors, sparse tensors", "dataset.map(...) behind it")
+        )
+
+    def parts_of(self, value: Any) -> list[Any]:
+        """These arrays."""
+        raise NotImplementedError
+
+    def shape_of(self, arrays: Sequence[Any]) -> tuple[int, ...] | None:
+        """The shape of the value that arrays are the parts of; None if it has none."""
+        return None
+
+    def of_parts(self, tensors: Sequence[Tensor]) -> Any:
+        """The value that is made of them."""
+        raise NotImplementedError
+
 
 @dataclasses.dataclass(frozen=True)
 class TensorComponent(Component):
@@ -107,6 +128,21 @@ class TensorComponent(Component):
 
     def row(self) -> Component:
         return TensorComponent(self.dtype, self.shape[1:])
+
+    @property
+    def part_types(self) -> list[dtypes.DType]:
+        return [self.dtype]
+
+    def parts_of(self, value: Any) -> list[Any]:
+        return [value]
+
+    def shape_of(self, arrays: Sequence[Any]) -> tuple[int, ...] | None:
+        shape: tuple[int, ...] = arrays[0].shape
+        return shape
+
+    def of_parts(self, tensors: Sequence[Tensor]) -> Any:
+        (tensor,) = tensors
+        return self.from_tensor(tensor)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,6 +183,23 @@ class SparseComponent(Component):
     def row(self) -> Component:
         return SparseComponent(self.dtype, self.shape[1:])
 
+    @property
+    def part_types(self) -> list[dtypes.DType]:
+        return [dtypes.int64, self.dtype, dtypes.int64]
+
+    def parts_of(self, value: Any) -> list[Any]:
+        if not isinstance(value, SparseTensor | SparseTensorValue):
+            raise TypeError(f"a {type(value).__name__} is not a sparse tensor")
+        return [value.indices, value.values, value.dense_shape]
+
+    def shape_of(self, arrays: Sequence[Any]) -> tuple[int, ...] | None:
+        return tuple(arrays[2].tolist())
+
+    def of_parts(self, tensors: Sequence[Tensor]) -> Any:
+        value = SparseTensor(*tensors)
+        value._static = self.shape.raw
+        return value
+
 
 @dataclasses.dataclass(frozen=True)
 class DatasetComponent(Component):
@@ -182,6 +235,52 @@ class DatasetComponent(Component):
         return dataclasses.replace(self, dataset_shape=self.dataset_shape[1:])
 
 
+@dataclasses.dataclass(frozen=True)
+class NoneComponent(Component):
+    """The place of a value that is None: an element holds ``False`` there."""
+
+    value_class = type(None)
+
+    @property
+    def legacy_type(self) -> Any:
+        return self
+
+    legacy_shape = legacy_class = legacy_type
+
+    @property
+    def flat_type(self) -> dtypes.DType:
+        return dtypes.bool
+
+    def to_tensor(self, value: Any) -> Tensor:
+        return convert_to_tensor(False)
+
+    def to_rows(self, value: Any) -> Tensor:
+        raise ValueError(
+            errors.message("None in from_tensor_slices", "arrays with rows", "Dataset.from_tensors(None).repeat()")
+        )
+
+    def from_tensor(self, tensor: Tensor) -> None:
+        return None
+
+    def batched(self, size: int | None) -> Component:
+        return self
+
+    def row(self) -> Component:
+        return self
+
+    @property
+    def part_types(self) -> list[dtypes.DType]:
+        return []
+
+    def parts_of(self, value: Any) -> list[Any]:
+        if value is not None:
+            raise TypeError(f"{value!r} is not None")
+        return []
+
+    def of_parts(self, tensors: Sequence[Tensor]) -> Any:
+        return None
+
+
 _converters: list[Any] = []
 """Functions that give the component of a value, or None."""
 
@@ -195,7 +294,7 @@ def leaf(value: Any, name: str | None = None) -> Any:
     """A leaf of what a program gives, as a tensor or a value of another component's class."""
     if isinstance(value, SparseTensorValue):
         return SparseTensor.from_value(value)
-    if isinstance(value, SparseTensor) or any(find(value) is not None for find in _converters):
+    if value is None or isinstance(value, SparseTensor) or any(find(value) is not None for find in _converters):
         return value
     return convert_to_tensor(value, name=name)
 
@@ -206,6 +305,8 @@ def component_of(value: Any) -> Component:
         component: Component | None = find(value)
         if component is not None:
             return component
+    if value is None:
+        return NoneComponent()
     if isinstance(value, SparseTensor):
         return SparseComponent(value.dtype, value.shape)
     return TensorComponent(value.dtype.base, value.shape)
@@ -214,6 +315,25 @@ def component_of(value: Any) -> Component:
 def spec_of(element: Any) -> Any:
     """The structure of components of an element whose leaves :func:`leaf` gave."""
     return nest.map_structure(component_of, element)
+
+
+def of_signature(signature: Any) -> Any:
+    """The structure of components of values that a structure of `tf.TypeSpec` describes."""
+    return nest.map_structure(_of_type_spec, signature)
+
+
+def _of_type_spec(spec: Any) -> Component:
+    if isinstance(spec, TensorSpec):
+        return TensorComponent(spec.dtype, spec.shape)
+    if isinstance(spec, SparseTensorSpec):
+        return SparseComponent(spec.dtype, spec.shape)
+    if isinstance(spec, Component):
+        return spec
+    raise TypeError(
+        "`output_signature` must contain objects that are subclass of `tf.TypeSpec` but found "
+        f"{type(spec)} which is not.\n"
+        + errors.message(f"{spec!r}", "a tf.TensorSpec or tf.SparseTensorSpec", "tf.TensorSpec([None], tf.float32)")
+    )
 
 
 def key_of(spec: Any) -> Any:

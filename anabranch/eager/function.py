@@ -34,7 +34,7 @@ from anabranch.core.graph.operation import GraphTensor, Operation
 from anabranch.core.graph.tensor import Tensor
 from anabranch.core.graphdef.function_def import implied_control_outputs
 from anabranch.core.values import nest, shapes
-from anabranch.core.values.tensor_spec import TensorSpec
+from anabranch.core.values.tensor_spec import TensorSpec, TypeSpec
 from anabranch.eager import autograph, recording
 from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.graph_function import GraphFunction
@@ -85,6 +85,11 @@ def _canonical(arguments: tuple[Any, dict[str, Any]], name: str) -> Signature:
             places.append(len(tensors))
             tensors.append(leaf)
             key.append((leaf.dtype.base, shapes.as_raw(leaf.shape)))
+        elif isinstance(leaf, TypeSpec):
+            specs = leaf._part_specs()
+            places.append((leaf, len(tensors), len(specs)))
+            tensors += specs
+            key.append((leaf.value_type, *[(spec.dtype.base, shapes.as_raw(spec.shape)) for spec in specs]))
         elif composites.is_composite(leaf):
             parts = [part for part in composites.parts(leaf) if part is not None]
             places.append((leaf, len(tensors), len(parts)))
@@ -113,7 +118,10 @@ def _canonical(arguments: tuple[Any, dict[str, Any]], name: str) -> Signature:
                 filled.append(given[place])
             else:
                 value, first, count = place
-                filled.append(composites.rebuilt(value, given[first : first + count]))
+                parts = given[first : first + count]
+                filled.append(
+                    value._of_parts(parts) if isinstance(value, TypeSpec) else composites.rebuilt(value, parts)
+                )
         packed: tuple[Any, Any] = nest.pack_sequence_as(arguments, filled)
         return packed
 
@@ -413,7 +421,7 @@ class Function:
             ) from None
         filled = []
         for spec, arg in zip(nest.flatten(wanted), leaves, strict=True):
-            if not isinstance(arg, TensorSpec):
+            if isinstance(spec, TensorSpec) and not isinstance(arg, TypeSpec):
                 try:
                     arg = convert_to_tensor(arg, spec.dtype)
                 except (TypeError, ValueError) as problem:
@@ -424,10 +432,11 @@ class Function:
                             f"an argument of {self._name}: {problem}", f"{spec}", f"tf.cast(x, {spec.dtype})"
                         )
                     ) from None
-            if not spec.shape.is_compatible_with(arg.shape):
+            if not spec.is_compatible_with(arg):
+                given = f"a tensor of shape {arg.shape}" if isinstance(arg, Tensor) else f"{arg!r}"
                 raise ValueError(
                     f"Python inputs incompatible with input_signature: inputs ({args}), input_signature ({wanted})\n"
-                    + errors.message(f"a tensor of shape {arg.shape}", f"{spec}", "reshape it, or widen the signature")
+                    + errors.message(given, f"{spec}", "reshape it, or widen the signature")
                 )
             filled.append(arg)
         return nest.pack_sequence_as(wanted, filled)
@@ -438,13 +447,16 @@ class Function:
         specs = [(tensor.dtype.base, _raw(tensor)) for tensor in signature.tensors]
         if self._input_signature is not None:
             key = "input_signature"
-            specs = [(spec.dtype.base, shapes.as_raw(spec.shape)) for spec in nest.flatten(self._input_signature)]
+            parts = [part for spec in nest.flatten(self._input_signature) for part in spec._part_specs()]
+            specs = [(part.dtype.base, shapes.as_raw(part.shape)) for part in parts]
         found = self._concrete.get(key)
         if found is None and self._relax_shapes:
             found, specs = self._of_relaxed_shapes(signature, specs)
         if found is not None:
             self._traces_in_a_row = 0
             return found
+        if self._input_signature is not None:  # which may know more of a value's shape than its parts tell
+            signature = _canonical((self._input_signature, {}), self._name)
         found = self._trace(signature, specs)
         self._concrete[key] = found
         if self._relax_shapes:

@@ -82,6 +82,8 @@ class GraphFunction:
         """The results for these arguments."""
         tapes = recording._tapes.active
         if tapes:
+            for tape in tapes:
+                tape.calls(self.graph)
             inputs = [*arguments, *[outer for outer, _ in self.captured], *[outer for outer, _ in self.handles]]
             if any([tape.wants(inputs) for tape in tapes]):
                 return self._recorded(inputs, arguments)

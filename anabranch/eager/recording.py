@@ -20,6 +20,9 @@ class Recorder(Protocol):
     def record(self, view: OpView) -> None:
         """Note an op that has run."""
 
+    def calls(self, graph: Any) -> None:
+        """Note the graph of a function that is called."""
+
 
 class _Tapes(threading.local):
     def __init__(self) -> None:
@@ -78,6 +81,26 @@ class _Notes:
 
     def wants(self, inputs: Sequence[Any]) -> bool:
         return True
+
+    def calls(self, graph: Any) -> None:
+        """Nothing: the call's own view comes, too."""
+
+
+class Graphs:
+    """A recorder of the graphs of functions that are called, each once."""
+
+    def __init__(self) -> None:
+        self.graphs: list[Any] = []
+
+    def wants(self, inputs: Sequence[Any]) -> bool:
+        return False
+
+    def record(self, view: OpView) -> None:
+        """Nothing: no op is asked for."""
+
+    def calls(self, graph: Any) -> None:
+        if not any(known is graph for known in self.graphs):
+            self.graphs.append(graph)
 
 
 @contextlib.contextmanager

@@ -42,6 +42,9 @@ class _Tape:
         """Variables that are followed, by the identity of their handles."""
         self._watches_variables = watches_variables
 
+    def calls(self, graph: Any) -> None:
+        """Nothing: a call that matters is recorded as one op."""
+
     def watch(self, tensor: Any) -> None:
         """Follow a tensor from now on."""
         self.followed[id(tensor)] = tensor

@@ -130,8 +130,9 @@ class _Loader(importlib.machinery.SourceFileLoader):
             setattr(module, name, answer)
         if module.__name__ == _UTILITIES:
             lazy: Any = module
-            lazy.tensorflow.module = tensorflow()
-            lazy.gfile.module = tensorflow().io.gfile
+            for stand_in, meant in ((lazy.tensorflow, tensorflow()), (lazy.gfile, tensorflow().io.gfile)):
+                stand_in.module = meant
+                stand_in._available = True  # else it would look for an installed TensorFlow
 
     def _choose_backend(self, module: types.ModuleType) -> None:
         """Run the module that reads which backend is wanted; the program is one of version 2 if it is this one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -85,6 +86,19 @@ def walk(
                 onerror(problem)
         return
     yield from files.walk(top, topdown)
+
+
+@public("io.gfile.join")
+def join(path: Any, *paths: Any) -> Any:
+    """Parts of a path as one path; parts before an absolute one are left out."""
+    parts = [os.fspath(part) for part in (path, *paths)]
+    if "://" not in parts[0]:
+        return os.path.join(*parts)
+    for i in range(len(parts) - 1, 0, -1):  # a later part may name a file system, too
+        if "://" in parts[i]:
+            parts = parts[i:]
+            break
+    return "/".join([part.rstrip("/") if i < len(parts) - 1 else part for i, part in enumerate(parts)])
 
 
 @public("io.gfile.stat")

@@ -37,6 +37,8 @@ class _Here(threading.local):
 
     writer: SummaryWriter | None = None
     record: Any = False
+    step: Any = None
+    """The step of version 2's summaries that are given none."""
 
 
 _here = _Here()
@@ -58,19 +60,29 @@ class SummaryWriter:
         """The op that opens the file."""
         return self._init_op if self._init_op is not None else build("NoOp")
 
-    def set_as_default(self) -> None:
-        """Make it the writer of what is built from now on."""
+    def set_as_default(self, step: Any = None) -> None:
+        """Make it the writer of what is built from now on; ``step`` is as for :meth:`as_default`."""
         _here.writer = self if self._resource is not None else None
+        if step is not None:
+            _here.step = step
 
     @contextlib.contextmanager
-    def as_default(self) -> Iterator[SummaryWriter]:
-        """A context in which it is the writer of what is built."""
-        old = _here.writer
-        self.set_as_default()
+    def as_default(self, step: Any = None) -> Iterator[SummaryWriter]:
+        """A context in which it is the writer of what is built, at a step of version 2's summaries if one is given.
+
+        Where ops run at once, and in functions, what was written is in the file at its end.
+        """
+        old, old_step = _here.writer, _here.step
+        self.set_as_default(step)
         try:
             yield self
+            builder = current_builder()
+            if self._resource is not None and (not builder.defers or getattr(builder, "traces", False)):
+                self.flush()
         finally:
             _here.writer = old
+            if step is not None:
+                _here.step = old_step
 
     def flush(self) -> Operation:
         """An op that waits until all events are in the file."""
@@ -278,6 +290,16 @@ def generic(name: str, tensor: Any, metadata: Any = None, family: str | None = N
         return build("WriteSummary", resource, _step(step), tensor, tag, b"" if data is None else data, name=scope)
 
     return _recorded(name, tensor, family, make)
+
+
+def tagged(tag: str, tensor: Any, metadata: Any, step: Any) -> Any:
+    """Write a tensor like :func:`generic`, under exactly this tag, wherever the op stands."""
+
+    def make(resource: Any, _: str, scope: str) -> Operation:
+        data = metadata.SerializeToString() if isinstance(metadata, summary_pb2.SummaryMetadata) else metadata
+        return build("WriteSummary", resource, _step(step), tensor, tag, b"" if data is None else data, name=scope)
+
+    return _recorded(tag, tensor, None, make)
 
 
 @public("contrib.summary.graph")

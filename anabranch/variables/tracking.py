@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections import namedtuple
+from collections import OrderedDict, namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -39,9 +39,9 @@ def joined() -> None:
 
 def is_trackable(item: Any) -> bool:
     """Whether an object has a value or children that a checkpoint can hold."""
-    if isinstance(item, (Variable, Trackable, list, tuple, dict)):
-        return True
     kind = type(item)
+    if isinstance(item, (Variable, Trackable, ListWrapper, DictWrapper, tuple)) or kind in (list, dict, OrderedDict):
+        return True
     return not isinstance(item, type) and any(
         hasattr(kind, name)
         for name in ("_trackable_children", "_checkpoint_dependencies", "_gather_saveables_for_checkpoint")

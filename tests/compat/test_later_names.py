@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.eager.mode import EAGER
 
 
 def test_specs() -> None:
@@ -225,3 +226,43 @@ def test_summaries_of_version_two(tmp_path: Path) -> None:
     assert tf.make_ndarray(found["t"].tensor) == b"words"
     width, height, file = tf.make_ndarray(found["i"].tensor)
     assert (width, height, file[:4]) == (b"3", b"2", b"\x89PNG")
+
+
+def _tags(folder):
+    (path,) = folder.glob("events*")
+    return {v.tag: v for event in tf.train.summary_iterator(str(path)) for v in event.summary.value}
+
+
+def test_a_trace_of_functions_is_written_as_a_summary(tmp_path):
+    summary = tf.compat.v2.summary
+    with EAGER.as_default():
+        twice = tf.function(lambda x: x + x)
+        twice(tf.constant(1.0))
+        with summary.create_file_writer(str(tmp_path)).as_default(step=7):
+            with tf.name_scope("outer"):
+                summary.scalar("loss", 0.5)
+            summary.trace_on()
+            with pytest.raises(ValueError, match="trace_on\\(\\) within a trace"):
+                summary.trace_on()
+            twice(tf.constant(2.0))
+            summary.trace_export("traced")
+            with pytest.raises(ValueError, match="without a trace"):
+                summary.trace_export("traced")
+    found = _tags(tmp_path)
+    assert set(found) == {"outer/loss", "traced"}
+    assert found["traced"].metadata.plugin_data.plugin_name == "graph_run_metadata_graph"
+    run = tf.RunMetadata.FromString(tf.make_ndarray(found["traced"].tensor).item())
+    (graph,) = [one.pre_optimization_graph for one in run.function_graphs]
+    assert {"Placeholder", "Add"} <= {node.op.removesuffix("V2") for node in graph.node}
+
+
+def test_what_xla_does_is_recorded_for_tensorboard(tmp_path):
+    profiler = tf.compat.v2.profiler.experimental
+    with pytest.raises(tf.errors.UnavailableError, match="No profiler is running"):
+        profiler.stop()
+    with profiler.Profile(str(tmp_path)), profiler.Trace("a step", step_num=1):
+        with pytest.raises(tf.errors.AlreadyExistsError, match="Another profiler is running"):
+            profiler.start(str(tmp_path))
+    assert len(list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))) == 1
+    profiler.start("")
+    profiler.stop(save=False)

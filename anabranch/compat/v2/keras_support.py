@@ -146,6 +146,6 @@ class Layout:
 
 
 # ---------------------------------------------------------------------------------------------------------------- data
-_v2("TypeSpec")(tf.TensorSpec)  # the one class of specifications that there is
 _v2("experimental.Optional")(tf.data.experimental.Optional)
-_v2("data.AUTOTUNE")(tf.data.experimental.AUTOTUNE)
+for _name in ("AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY"):
+    _v2(f"data.{_name}")(getattr(tf.data.experimental, _name))

@@ -1,7 +1,12 @@
-"""`tf.TensorSpec`: shape and dtype of a tensor that is not there yet."""
+"""`tf.TensorSpec`: shape and dtype of a tensor that is not there yet; `tf.TypeSpec`, of any value made of tensors.
+
+A specification says which tensors its values are made of, so that a function can be traced for it and a dataset can
+have elements like it, without either knowing the class.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +17,36 @@ from anabranch.core.values import dtypes
 from anabranch.core.values.shapes import TensorShape, broadcast
 
 
+@public("TypeSpec")
+class TypeSpec:
+    """What is known of a value that is made of tensors and is not there yet; see its subclasses."""
+
+    __slots__ = ()
+
+    @property
+    def value_type(self) -> Any:
+        """The class of the values."""
+        raise NotImplementedError
+
+    def is_compatible_with(self, spec_or_value: Any) -> bool:
+        """Whether a value, or all values of another specification, are among those that this one describes."""
+        raise NotImplementedError
+
+    def _part_specs(self) -> list[TensorSpec]:
+        """The tensors that a value is made of."""
+        raise NotImplementedError
+
+    def _of_parts(self, tensors: Sequence[Any]) -> Any:
+        """The value that is made of tensors."""
+        raise NotImplementedError
+
+    def _serialize(self) -> tuple[Any, ...]:
+        """The arguments that make an equal specification."""
+        raise NotImplementedError
+
+
 @public("TensorSpec")
-class TensorSpec:
+class TensorSpec(TypeSpec):
     """Shape, dtype and name of a tensor.
 
     Args:
@@ -52,6 +85,16 @@ class TensorSpec:
         """Whether a tensor, or all tensors of another spec, may have this shape and dtype."""
         other = spec_or_tensor
         return bool(self._dtype.is_compatible_with(other.dtype) and self._shape.is_compatible_with(other.shape))
+
+    def _part_specs(self) -> list[TensorSpec]:
+        return [self]
+
+    def _of_parts(self, tensors: Sequence[Any]) -> Any:
+        (tensor,) = tensors
+        return tensor
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return self._shape, self._dtype, self._name
 
     @property
     def is_discrete(self) -> bool:
@@ -124,6 +167,9 @@ class BoundedTensorSpec(TensorSpec):
         dtype = dtypes.as_dtype(spec.dtype)
         least, greatest = getattr(spec, "minimum", dtype.min), getattr(spec, "maximum", dtype.max)
         return cls(spec.shape, dtype, least, greatest, name or spec.name)
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return self._shape, self._dtype, self._minimum, self._maximum, self._name
 
     minimum = property(lambda self: self._minimum, doc="The least value, inclusive, as an array that is read-only.")
     maximum = property(lambda self: self._maximum, doc="The greatest value, inclusive, as an array that is read-only.")

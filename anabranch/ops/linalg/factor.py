@@ -98,6 +98,58 @@ class SelfAdjointEigV2(Op):
         return [scale_diagonal(folded, 0.5)]
 
 
+class Eig(Op):
+    """Eigenvalues `e`, in no order, and eigenvectors `v`, in columns and of length 1, of square matrices.
+
+    They are complex. Without `compute_v` the output `v` is empty. Computed on the host.
+    """
+
+    signature = "input: T -> e: Tout, v: Tout"
+    attrs = {
+        "compute_v": Bool(True),
+        "T": Type("float double complex64 complex128"),
+        "Tout": Type("complex64 complex128"),
+    }
+    effect = PURE
+    cost = Cost.HEAVY
+    kernel = None
+
+    def shape(c):
+        raw = square(c)
+        vectors = raw if c.attrs["compute_v"] else (0,)
+        return [None if raw is None else raw[:-1], vectors]
+
+    def host_kernel(ctx, inputs, attrs):
+        x, kind = inputs[0], attrs["Tout"].np
+        ctx.check(np.isfinite(x).all(), errors.InvalidArgumentError, "Eigen decomposition was not successful.")
+        x = np.where(np.isfinite(x), x, 0)
+        if not attrs["compute_v"]:
+            return np.linalg.eigvals(x).astype(kind), np.zeros((0,), kind)
+        values, vectors = np.linalg.eig(x)
+        return values.astype(kind), vectors.astype(kind)
+
+    def gradient(op, grad_e, grad_v):
+        kind = op.get_attr("Tout")
+        if op.get_attr("compute_v"):
+            values, vectors = op.outputs
+        else:
+            values, vectors = build("Eig", op.inputs[0], compute_v=True, Tout=kind)
+        middle = None if grad_e is None else _diagonal(dense(grad_e))
+        if op.get_attr("compute_v") and grad_v is not None:
+            turned = mm(vectors, dense(grad_v), adj_x=True)
+            # A vector's length is kept at 1, and its phase is free: what would change them is taken out.
+            along = build("Cast", build("Real", build("MatrixDiagPart", turned), Tout=_real_of(kind)), DstT=kind)
+            kept = mm(vectors, build("Mul", vectors, build("ExpandDims", along, -2)), adj_x=True)
+            turn = build("Mul", build("Conj", _reciprocal_gaps(values)), build("Sub", turned, kept))
+            middle = turn if middle is None else build("Add", middle, turn)
+        slope = build("MatrixSolve", vectors, mm(middle, vectors, adj_y=True), adjoint=True)
+        return [slope if op.inputs[0].dtype.base == slope.dtype.base else build("Cast", slope, DstT=op.get_attr("T"))]
+
+
+def _real_of(kind: Any) -> str:
+    return "double" if kind.name == "complex128" else "float"
+
+
 class SelfAdjointEig(Op):
     """Eigenvalues and eigenvectors as one array ``[..., n + 1, n]``: the form of GraphDefs before version 11.
 

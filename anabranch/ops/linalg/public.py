@@ -103,6 +103,28 @@ def self_adjoint_eigvals(tensor: Any, name: str | None = None) -> Any:
     return build("SelfAdjointEigV2", tensor, compute_v=False, name=name).e
 
 
+def _complex_of(tensor: Any) -> str:
+    return "complex128" if tensor.dtype.base.name in ("float64", "complex128") else "complex64"
+
+
+@public("linalg.eig")
+def eig(tensor: Any, name: str | None = None) -> Any:
+    """Eigenvalues ``[..., n]``, in no order, and eigenvectors, in columns, of square matrices ``[..., n, n]``.
+
+    Both are complex.
+    """
+    tensor = convert_to_tensor(tensor, name="tensor")
+    values_and_vectors = build("Eig", tensor, compute_v=True, Tout=_complex_of(tensor), name=name)
+    return values_and_vectors.e, values_and_vectors.v
+
+
+@public("linalg.eigvals")
+def eigvals(tensor: Any, name: str | None = None) -> Any:
+    """Eigenvalues ``[..., n]``, complex and in no order, of square matrices ``[..., n, n]``."""
+    tensor = convert_to_tensor(tensor, name="tensor")
+    return build("Eig", tensor, compute_v=False, Tout=_complex_of(tensor), name=name).e
+
+
 @public("svd", "linalg.svd")
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
     """Singular values ``s`` (descending) and vectors ``u``, ``v`` of matrices: ``tensor = u @ diag(s) @ v^H``.

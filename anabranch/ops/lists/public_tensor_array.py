@@ -28,6 +28,7 @@ from anabranch.core.contract import inference
 from anabranch.core.contract.api import public
 from anabranch.core.graph import composites
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import control_dependencies, name_scope
@@ -262,7 +263,7 @@ class TensorArray:
             )
             if self._accumulates:  # what nobody has written is not a summand
                 flow = build("AddN", [self._flow, flow])
-            if place is not None and place in self._written and not self._accumulates:
+            if place is not None and place in self._written and not self._accumulates and _refuses_rewriting():
                 flow = _failing(
                     flow,
                     f"Could not write to TensorArray index {place} because it has already been written to.",
@@ -529,3 +530,9 @@ def _rebuilt(array: TensorArray, tensors: Sequence[Any]) -> TensorArray:
 
 
 composites.register(TensorArray, lambda array: [array._flow], _rebuilt)
+
+
+def _refuses_rewriting() -> bool:
+    """Whether an element may be written once only: in a graph of version 1, but not in a function or at once."""
+    builder = current_builder()
+    return builder.defers and not getattr(builder, "traces", False)

@@ -39,7 +39,7 @@ def _consumes(parameter: str) -> Callable[[Any], int]:
     return consumes
 
 
-def _until_accepted(ctx: Any, attempt: Any, fixed: tuple[Any, ...], state: tuple[Any, ...], pending: Any) -> Any:
+def until_accepted(ctx: Any, attempt: Any, fixed: tuple[Any, ...], state: tuple[Any, ...], pending: Any) -> Any:
     """Repeat ``attempt(fixed, state) -> (state, values, accepted)`` for the elements that are pending.
 
     ``fixed`` and ``state`` are arrays ``[elements]``.
@@ -134,7 +134,7 @@ def gamma(ctx: Any, stream: Stream, count: int, alpha: Any) -> Any:
 
     one = shapes == 1
     fixed = (start, d, c, small, 1.0 / shapes)
-    samples = _until_accepted(ctx, attempt, fixed, _Tape.empty(xp, number), ~one)
+    samples = until_accepted(ctx, attempt, fixed, _Tape.empty(xp, number), ~one)
     exponential = -xp.log1p(-_Tape(ctx, stream, start, _Tape.empty(xp, number)).uniform(xp.ones((number,), bool)))
     return xp.where(one, exponential, samples).reshape(-1, count)
 
@@ -159,13 +159,17 @@ class RandomGamma(Op):
         return samples.T.astype(alpha.dtype).reshape((*dims, *alpha.shape))
 
     def gradient(op, grad):
-        alpha, sample = op.inputs[1], op.outputs[0]
-        kind = alpha.dtype.base
-        if kind == dtypes.float16:
-            alpha, sample = build("Cast", alpha, DstT="float"), build("Cast", sample, DstT="float")
-        slope = build("RandomGammaGrad", alpha, sample)
-        slope = slope if kind != dtypes.float16 else build("Cast", slope, DstT="half")
-        return [None, reduce_to_shape_of(build("Mul", grad, slope), op.inputs[1])]
+        return [None, gamma_gradient(op.inputs[1], op.outputs[0], grad)]
+
+
+def gamma_gradient(alpha: Any, sample: Any, grad: Any) -> Any:
+    """The gradient of ``alpha`` from that of the gamma numbers that were drawn for it."""
+    kind, given = alpha.dtype.base, alpha
+    if kind == dtypes.float16:
+        alpha, sample = build("Cast", alpha, DstT="float"), build("Cast", sample, DstT="float")
+    slope = build("RandomGammaGrad", alpha, sample)
+    slope = slope if kind != dtypes.float16 else build("Cast", slope, DstT="half")
+    return reduce_to_shape_of(build("Mul", grad, slope), given)
 
 
 class RandomGammaGrad(Op):
@@ -235,7 +239,7 @@ def poisson(ctx: Any, stream: Stream, count: int, rates: Any, highest: float) ->
 
     fine = (wide >= 0) & (wide < np.inf) & (wide <= highest)  # others would be refused for ever
     state = (xp.zeros((number,), np.uint64), xp.ones((number,), np.float64), xp.zeros((number,), np.float64))
-    samples = _until_accepted(ctx, attempt, (start, wide), state, fine)
+    samples = until_accepted(ctx, attempt, (start, wide), state, fine)
     return xp.where(fine, samples, xp.where(wide > highest, np.inf, np.nan)).reshape(-1, count)
 
 

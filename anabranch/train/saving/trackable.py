@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from anabranch.core import errors
+from anabranch.core.graph.tensor import TensorLike
 from anabranch.core.protos import object_graph_pb2
 from anabranch.train.optimizer import Optimizer
 from anabranch.train.saving import saveable
@@ -34,6 +35,8 @@ def values_of(item: Any) -> dict[str, Any]:
     """The values of an object itself, by name: a variable, a saveable object, or what makes one of a key."""
     if isinstance(item, Variable):
         return {VALUE: item}
+    if isinstance(item, TensorLike) and isinstance(value := getattr(item, "value", None), Variable):
+        return {VALUE: value}  # a library's own class for variables
     gather: Callable[[], dict[str, Any]] | None = getattr(item, "_gather_saveables_for_checkpoint", None)
     return {} if gather is None or isinstance(item, type) else gather()
 

@@ -266,6 +266,18 @@ def check_eigen(outputs, inputs, attrs):
     orthonormal(v, "v")
 
 
+def check_eigen_of_any(outputs, inputs, attrs):
+    x = wide(inputs[0])
+    e, v = outputs
+    wanted = np.linalg.eigvals(x)
+    near(np.sort_complex(np.round(e, 3)), np.sort_complex(np.round(wanted, 3)), "e", e.dtype)
+    if not attrs["compute_v"]:
+        assert v.shape == (0,)
+        return
+    near(x @ v.astype(np.complex128), v.astype(np.complex128) * e[..., None, :], "x v", e.dtype)
+    near(np.sum(np.abs(v) ** 2, -2), np.ones(e.shape), "the length of v", e.dtype)
+
+
 def check_eigen_stacked(outputs, inputs, attrs):
     (found,) = outputs
     check_eigen([found[..., 0, :], found[..., 1:, :]], inputs, {"compute_v": True})
@@ -464,6 +476,19 @@ ROWS = [
         "float double",
         check=check_eigen,
         invariant=eigen_invariants,
+    ),
+    row(
+        "Eig",
+        None,
+        [
+            fixed(well(2), dtype="double", Tout="complex128", grad=False),
+            fixed(well(2), Tout="complex64", grad=False),
+            fixed(well(2), Tout="complex64", compute_v=False, grad=False),
+            fixed(well(2, phases=True), dtype="complex128", Tout="complex128", grad=False),
+            case(np.zeros((0, 0)), Tout="complex64", grad=False),
+        ],
+        "float",
+        check=check_eigen_of_any,
     ),
     row(
         "SelfAdjointEig",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import scipy.special
 import scipy.stats
@@ -121,6 +123,36 @@ BOUNDED = [
 SHAPES = [[40, 50], [], [0, 3], [7]]
 
 
+def without_seed(check):
+    """The check of rows whose ``shape`` is that of the whole result and comes before a seed."""
+
+    def checked(values, inputs, attrs):
+        shape, _, parameter = inputs
+        outer = shape[: len(shape) - np.ndim(parameter)]
+        check(values, [outer, np.asarray(parameter)], attrs)
+
+    return checked
+
+
+def successes(values, inputs, attrs):
+    """Binomial numbers: each parameter's against the distribution that scipy knows."""
+    (found,), (shape, _, trials, p) = values, inputs
+    trials, p = np.broadcast_arrays(np.asarray(trials, np.float64), np.asarray(p, np.float64))
+    assert found.shape == tuple(shape)
+    flat = found.astype(np.float64).reshape(math.prod(shape[: len(shape) - trials.ndim]), trials.size)
+    for k, sample in enumerate(flat.T):
+        n, chance = trials.reshape(-1)[k], min(max(p.reshape(-1)[k], 0.0), 1.0)
+        assert np.all((sample >= 0) & (sample <= n) & (sample == np.floor(sample)))
+        if sample.size > 1000:
+            deviation = np.sqrt(n * chance * (1 - chance))
+            assert abs(sample.mean() - n * chance) <= 5 * deviation / np.sqrt(sample.size)
+            below = np.array([np.mean(sample <= bound) for bound in np.unique(sample)])
+            assert np.max(np.abs(below - scipy.stats.binom.cdf(np.unique(sample), n, chance))) < 0.05
+
+
+TRIALS = ([5.0, 40.0, 1000.0, 30.0, 7.0, 0.0], [0.3, 0.5, 0.9, 0.01, 1.0, 0.5])
+
+
 KEYED = (np.array([10413732777507651514], np.uint64), np.array([0, 17830669156045600267], np.uint64), 1)
 """Key, counter and algorithm of the seed [1, 2]."""
 
@@ -167,6 +199,16 @@ ROWS = [
         "float", tolerance=40),
     row("RandomPoissonV2", None, [seeded([1500], [0.5, 4.0, 30.0]), seeded([], 2.0), seeded([2], np.ones((0, 3)))],
         "half float double int32 int64", vary="dtype", check=counts),
+    row("StatelessRandomGammaV2", None,
+        [case([1500, 3], [3, 4], [0.5, 1.0, 4.0]), case([], [3, 4], 2.0), case([2, 0, 3], [3, 4], np.ones((0, 3)))],
+        "half float double", vary="dtype", check=without_seed(gammas)),
+    row("StatelessRandomPoisson", None,
+        [case([1500, 3], [3, 4], [0.5, 4.0, 30.0], Rtype="float"), case([], [3, 4], 2.0, Rtype="double"),
+         case([2, 0], [3, 4], np.ones(0), Rtype="half")],
+        "half float double int32 int64", vary="dtype", check=without_seed(counts)),
+    row("StatelessRandomBinomial", None,
+        [case([1500, 6], [3, 4], *TRIALS), case([2000], [3, 4], 300.0, 0.2), case([2, 0], [3, 4], np.ones(0), 0.5)],
+        "half float double int32 int64", vary="dtype", check=successes),
     row("StatelessRandomUniform", None, [case(s, [1, 2]) for s in SHAPES], FLOATS, vary="dtype",
         check=floats(0, 1, 0.5, 12**-0.5)),
     row("StatelessRandomNormal", None, [case(s, [1, 2]) for s in SHAPES], FLOATS, vary="dtype",
