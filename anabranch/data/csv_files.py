@@ -22,7 +22,9 @@ from anabranch.core import errors, paths
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
-from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.graph.operation import GraphTensor, Tensor
+from anabranch.core.graph.static_value import constant_value
 from anabranch.core.values import budgets, dtypes
 from anabranch.core.values.shapes import TensorShape
 from anabranch.data import experimental, structure
@@ -93,6 +95,10 @@ def _default(item: Any) -> Tensor:
     """The default of a column as a tensor: an empty vector for a dtype."""
     if isinstance(item, dtypes.DType | type | np.dtype):
         return constant([], item, [0], name="record_default")
+    if isinstance(item, GraphTensor) and item.graph is not get_default_graph():  # a constant of another
+        value = constant_value(item)
+        if value is not None:
+            return constant(value, item.dtype.base, name="record_default")
     return convert_to_tensor(item, name="record_default")
 
 

@@ -30,12 +30,24 @@ def flatten(structure: Any) -> list[Any]:
 
 
 def pack_sequence_as(structure: Any, leaves: Any) -> Any:
-    """A structure like the given one with other leaves; ValueError if there are more of them, or fewer."""
+    """A structure like the given one with other leaves.
+
+    Raises:
+        TypeError: the leaves are not a sequence. ValueError: there are more of them, or fewer.
+    """
+    if isinstance(leaves, str | bytes) or not isinstance(leaves, collections.abc.Iterable):
+        raise TypeError(
+            "flat_sequence must be a sequence\n"
+            + errors.message(f"{leaves!r}", "a list of the leaves", "nest.flatten(structure)")
+        )
     given = list(leaves)
     count = len(flatten(structure))
     if len(given) != count:
+        told = f"Structure had {count} elements, but flat_sequence had {len(given)} elements."
+        if not is_nested(structure):
+            told = f"Structure is a scalar but len(flat_sequence) == {len(given)} > 1"
         raise ValueError(
-            f"Structure had {count} elements, but flat_sequence had {len(given)} elements.\n"
+            f"{told}\n"
             + errors.message(f"{len(given)} leaves", f"{count}, those of {structure!r}", "nest.flatten(structure)")
         )
     waiting = iter(given)
@@ -46,52 +58,117 @@ def pack_sequence_as(structure: Any, leaves: Any) -> Any:
     return pack(structure)
 
 
-def map_structure(function: Callable[..., Any], *structures: Any) -> Any:
-    """A structure like the first, of what ``function`` gives for the leaves of all."""
+def map_structure(function: Callable[..., Any], *structures: Any, **options: Any) -> Any:
+    """A structure like the first, of what ``function`` gives for the leaves of all.
+
+    ``check_types=False`` lets parts of other types pass that have as many leaves.
+    """
+    if not callable(function):
+        raise TypeError(
+            f"func must be callable, got: {function!r}\n"
+            + errors.message(f"{function!r} as the function", "a function of leaves", "map_structure(str, structure)")
+        )
+    check_types = options.pop("check_types", True)
+    if options:
+        raise ValueError(
+            "Only valid keyword argument is check_types\n"
+            + errors.message(f"{', '.join(options)}", "check_types or no keyword", "map_structure(function, structure)")
+        )
     for other in structures[1:]:
-        assert_same_structure(structures[0], other)
+        assert_same_structure(structures[0], other, check_types)
     return pack_sequence_as(
         structures[0], [function(*leaves) for leaves in zip(*map(flatten, structures), strict=True)]
     )
 
 
 def flatten_up_to(shallow: Any, structure: Any) -> list[Any]:
-    """The parts of ``structure`` that stand where ``shallow`` has leaves."""
+    """The parts of ``structure`` that stand where ``shallow`` has leaves; lists are parts there."""
     if not is_nested(shallow):
         return [structure]
+    pairs = zip(*_parts_up_to(shallow, structure), strict=True)
+    return [leaf for mine, other in pairs for leaf in flatten_up_to(mine, other)]
+
+
+def assert_shallow_structure(shallow: Any, structure: Any, check_types: bool = True) -> None:
+    """Raise unless a structure begins like a shallow one: ValueError for other parts, TypeError for other types."""
+    if not is_nested(shallow):
+        return
+    parts = _parts_up_to(shallow, structure)
+    if check_types and not isinstance(structure, type(shallow)):
+        raise TypeError(
+            "The two structures don't have the same sequence type. Input structure has type "
+            f"{type(structure)}, while shallow structure has type {type(shallow)}.\n" + _of_one_form(shallow, structure)
+        )
+    for mine, other in zip(*parts, strict=True):
+        assert_shallow_structure(mine, other, check_types)
+
+
+def _parts_up_to(shallow: Any, structure: Any) -> tuple[list[Any], list[Any]]:
+    """The parts of a shallow structure, and those of one that goes deeper."""
     if not is_nested(structure) and not isinstance(structure, list):
         raise TypeError(
             "If shallow structure is a sequence, input must also be a sequence. Input has type: "
-            f"{type(structure).__name__}.\n"
+            f"{type(structure)}.\n"
             + errors.message(repr(structure), f"a structure with the parts of {shallow!r}", "give each part its own")
         )
-    ours, theirs = _paired(shallow, structure)
-    return [leaf for mine, other in zip(ours, theirs, strict=True) for leaf in flatten_up_to(mine, other)]
-
-
-def assert_same_structure(first: Any, second: Any) -> None:
-    """Raise unless two structures have the same form: ValueError for other parts, TypeError for other types."""
-    if is_nested(first) != is_nested(second):
-        raise ValueError(_different(first, second, "one has parts where the other has none"))
-    if is_nested(first):
-        if type(first) is not type(second) and not (
-            isinstance(first, collections.abc.Mapping) and isinstance(second, collections.abc.Mapping)
-        ):
-            raise TypeError(_different(first, second, f"a {type(first).__name__} and a {type(second).__name__}"))
-        for mine, other in zip(*_paired(first, second), strict=True):
-            assert_same_structure(mine, other)
-
-
-def _paired(first: Any, second: Any) -> tuple[list[Any], list[Any]]:
-    ours = nest.parts(first)
-    theirs = list(second) if isinstance(second, list) else nest.parts(second)
-    mappings = isinstance(first, collections.abc.Mapping) and isinstance(second, collections.abc.Mapping)
-    if len(ours) != len(theirs) or (mappings and set(first) != set(second)):
-        raise ValueError(_different(first, second, f"{len(ours)} and {len(theirs)} parts, or other keys"))
+    ours, theirs = _parts(shallow), _parts(structure)
+    if len(ours) != len(theirs):
+        raise ValueError(
+            "The two structures don't have the same sequence length. Input structure has length "
+            f"{len(theirs)}, while shallow structure has length {len(ours)}.\n" + _of_one_form(shallow, structure)
+        )
+    if _other_keys(shallow, structure):
+        raise ValueError(
+            f"The two structures don't have the same keys. Input structure has keys {list(structure)}, while "
+            f"shallow structure has keys {list(shallow)}.\n" + _of_one_form(shallow, structure)
+        )
     return ours, theirs
 
 
-def _different(first: Any, second: Any, how: str) -> str:
-    return "The two structures don't have the same nested structure.\n" + errors.message(
-        f"{first!r} and {second!r}: {how}", "structures of one form", "return the same structure from both"
-    )
+def assert_same_structure(first: Any, second: Any, check_types: bool = True) -> None:
+    """Raise unless two structures have the same form: ValueError for other parts, TypeError for other types."""
+    counts = len(flatten(first)), len(flatten(second))
+    if counts[0] != counts[1]:
+        raise ValueError(
+            f"The two structures don't have the same number of elements: {counts[0]} and {counts[1]}.\n"
+            + _of_one_form(first, second)
+        )
+    _assert_same_parts(first, second, check_types)
+
+
+def _assert_same_parts(first: Any, second: Any, check_types: bool) -> None:
+    ours, theirs = _parts(first), _parts(second)
+    if is_nested(first) != is_nested(second):
+        raise ValueError("The two structures don't have the same nested structure.\n" + _of_one_form(first, second))
+    if not is_nested(first):
+        return
+    if check_types and type(first) is not type(second) and not _are_mappings(first, second):
+        raise TypeError(
+            f"The two structures don't have the same sequence type: {type(first)} and {type(second)}.\n"
+            + _of_one_form(first, second)
+        )
+    if _other_keys(first, second):
+        raise ValueError(
+            f"The two dictionaries don't have the same set of keys: {list(first)} and {list(second)}.\n"
+            + _of_one_form(first, second)
+        )
+    if len(ours) != len(theirs):
+        raise ValueError("The two structures don't have the same nested structure.\n" + _of_one_form(first, second))
+    for mine, other in zip(ours, theirs, strict=True):
+        _assert_same_parts(mine, other, check_types)
+
+
+def _parts(structure: Any) -> list[Any]:
+    return list(structure) if isinstance(structure, list) else nest.parts(structure) if is_nested(structure) else []
+
+
+def _are_mappings(first: Any, second: Any) -> bool:
+    return isinstance(first, collections.abc.Mapping) and isinstance(second, collections.abc.Mapping)
+
+
+def _other_keys(first: Any, second: Any) -> bool:
+    return _are_mappings(first, second) and set(first) != set(second)
+
+
+def _of_one_form(first: Any, second: Any) -> str:
+    return errors.message(f"{first!r} and {second!r}", "structures of one form", "return the same structure from both")

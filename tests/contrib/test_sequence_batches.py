@@ -115,7 +115,10 @@ def test_what_does_not_fit_is_refused(changes: dict[str, Any], error: type[Excep
     [
         ({"num_unroll": 3, "input_sequences": {"x": np.zeros([4, 1])}}, "Consider setting pad=True"),
         ({"input_length": 5}, "Input length should be <= than length from sequences"),
-        ({"input_length": 2, "input_sequences": {"x": [1, 2], "y": [1, 2, 3, 4]}}, "Dimension 0 of sequence"),
+        (
+            {"input_length": 2, "input_sequences": {"x": [1, 2], "y": [1, 2, 3, 4]}},
+            "Dimension 0 of tensor labeled sorted_sequences_y should be: 2",
+        ),
     ],
 )
 def test_lengths_are_checked_when_a_sequence_goes_in(changes: dict[str, Any], text: str) -> None:

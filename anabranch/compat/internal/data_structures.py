@@ -18,21 +18,8 @@ flatten = nest.flatten
 pack_sequence_as = nest.pack_sequence_as
 map_structure = nest.map_structure
 flatten_up_to = nest.flatten_up_to
-
-
-def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> None:
-    """Refuse two structures of other forms; see `tf.data`'s structures, where a list is a leaf."""
-    if not check_types and nest.is_nested(nest1) and nest.is_nested(nest2):
-        count = len(nest.flatten(nest1)), len(nest.flatten(nest2))
-        if count[0] != count[1]:
-            raise ValueError(f"The two structures don't have the same number of elements: {count[0]} and {count[1]}")
-        return
-    nest.assert_same_structure(nest1, nest2)
-
-
-def assert_shallow_structure(shallow_tree: Any, input_tree: Any, check_types: bool = True) -> None:
-    """Refuse a structure that does not begin like a shallow one."""
-    nest.flatten_up_to(shallow_tree, input_tree)
+assert_same_structure = nest.assert_same_structure
+assert_shallow_structure = nest.assert_shallow_structure
 
 
 def map_structure_up_to(shallow_tree: Any, func: Callable[..., Any], *inputs: Any) -> Any:

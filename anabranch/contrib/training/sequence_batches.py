@@ -31,6 +31,15 @@ def _checked(ok: Any, value: Any, *data: Any) -> Any:
     return with_dependencies([tf.Assert(ok, list(data))], value)
 
 
+def _text(*parts: Any) -> Any:
+    """Texts and numbers in a row, as a string."""
+    return tf.strings.join([part if _is_text(part) else tf.as_string(part) for part in parts])
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, str) or getattr(part, "dtype", None) == tf.string
+
+
 class _Map:
     """The map through which a sparse component goes: its name, and what the component is."""
 
@@ -108,11 +117,17 @@ class NextQueuedSequenceBatch:
             going = tf.reshape(tf.where(tf.logical_not(self._done)), [-1])
             state = self._states[state_name]
             value = tf.convert_to_tensor(value, state.dtype, name=f"convert_{state_name}")
+            rank = tf.rank(state)
+            text = _text(f"Rank of tensor {value.name} should be: ", rank, ", shape received:")
+            value = _checked(tf.equal(tf.rank(value), rank), value, text, tf.shape(value))
+            try:
+                value.set_shape(value.get_shape().with_rank(state.get_shape().ndims))
+            except ValueError as problem:
+                raise ValueError(f"Rank check failed for {value.name}: {problem}") from problem
             value.get_shape().assert_is_compatible_with(state.get_shape())
             same = tf.reduce_all(tf.equal(tf.shape(value), tf.shape(state)))
-            value = _checked(
-                same, value, f"Shape of state {state_name}, and what was given:", tf.shape(state), tf.shape(value)
-            )
+            text = _text(f"Shape of tensor {value.name} should be that of state {state_name}. Given, expected:")
+            value = _checked(same, value, text, tf.shape(value), tf.shape(state))
             value.set_shape(state.get_shape())
             return self._saver.barrier.insert_many(
                 self._saver._places.index(f"__state__{state_name}"),
@@ -163,6 +178,10 @@ class SequenceQueueingStateSaver:
                 f"capacity {capacity} needs to be >= batch_size {batch_size}\n"
                 + errors.message(f"capacity={capacity}", f"{batch_size} at least", f"capacity={batch_size}")
             )
+        if capacity is not None and isinstance(batch_size, tf.Tensor):
+            enough = tf.cast(batch_size, tf.int64) <= tf.cast(capacity, tf.int64)
+            told = ("capacity needs to be >= batch_size.", capacity, batch_size)
+            input_key = _checked(enough, tf.convert_to_tensor(input_key), *told)
         for what, given in (("input_sequences", input_sequences), ("input_context", input_context)):
             _check_names(what.removeprefix("input_"), given)
         _check_names("state", initial_states)
@@ -200,12 +219,14 @@ class SequenceQueueingStateSaver:
         """Make the sequences fail when they are computed if their lengths do not fit."""
         padded = tf.shape(next(iter(self._sequences.values())))[0]
         fits = tf.logical_and(tf.equal(padded % self._num_unroll, 0), tf.not_equal(padded, 0))
-        text = "The length of sequences should be a multiple of num_unroll. Consider setting pad=True. Given, expected:"
-        padded = _checked(fits, padded, text, padded, self._num_unroll)
+        text = _text(f"Tensor {padded.name} should be a multiple of: ", self._num_unroll, ", but saw value: ", padded)
+        padded = _checked(fits, padded, _text(text, ". Consider setting pad=True."))
         for name, value in self._sequences.items():
             own = tf.shape(value)[0]
-            told = (f"Dimension 0 of sequence {name} should be that of the others. Given, expected:", own, padded)
-            self._sequences[name] = _checked(tf.equal(own, padded), value, *told)
+            text = _text(
+                f"Dimension 0 of tensor labeled sorted_sequences_{name} should be: ", padded, ", shape received: ", own
+            )
+            self._sequences[name] = _checked(tf.equal(own, padded), value, text)
         short = self._length <= padded
         too_long = ("Input length should be <= than length from sequences:", self._length, " vs. ", padded)
         self._length, self._padded = _checked(short, self._length, *too_long), padded

@@ -228,8 +228,8 @@ class _SparseBatches(Iterator):
 _SPARSE = "input_dataset: variant, batch_size: int64, row_shape: int64"
 
 
-@stage("DenseToSparseBatchDataset", _SPARSE, ELEMENTS)
-@stage("ExperimentalDenseToSparseBatchDataset", _SPARSE, ELEMENTS)
+@stage("DenseToSparseBatchDataset", _SPARSE, ELEMENTS, ranks={"row_shape": 1})
+@stage("ExperimentalDenseToSparseBatchDataset", _SPARSE, ELEMENTS, ranks={"row_shape": 1})
 class DenseToSparseBatch(Dataset):
     """Sparse tensors that hold ``batch_size`` elements as rows, which need not have one shape.
 
@@ -326,8 +326,8 @@ _MAP_BATCH = f"{ARGUMENTS}, batch_size: int64, num_parallel_calls: int64, drop_r
 _MAP_BATCH_ATTRS = {**FUNCTION, **ELEMENTS, "preserve_cardinality": Bool(False)}
 
 
-@stage("MapAndBatchDataset", _MAP_BATCH, {**_MAP_BATCH_ATTRS, **METADATA})
-@stage("ExperimentalMapAndBatchDataset", _MAP_BATCH, _MAP_BATCH_ATTRS)
+@stage("MapAndBatchDataset", _MAP_BATCH, {**_MAP_BATCH_ATTRS, **METADATA}, ranks={"num_parallel_calls": 0})
+@stage("ExperimentalMapAndBatchDataset", _MAP_BATCH, _MAP_BATCH_ATTRS, ranks={"num_parallel_calls": 0})
 class MapAndBatch(Calling):
     """Batches of what ``f`` gives for each element of the input, in order, whatever the number of calls at a time."""
 

@@ -48,6 +48,43 @@ ELEMENTS: dict[str, Attr] = {"output_types": List("type", minimum=1), "output_sh
 METADATA: dict[str, Attr] = {"metadata": String("")}
 STAGES: dict[str, type[Dataset]] = {}
 """The class of what each op of a stage makes."""
+SCALARS = frozenset(
+    [
+        "batch_size",
+        "buffer_size",
+        "compression_type",
+        "count",
+        "data_source_name",
+        "driver_name",
+        "drop_remainder",
+        "field_delim",
+        "filename",
+        "footer_bytes",
+        "header",
+        "header_bytes",
+        "index",
+        "na_value",
+        "num_shards",
+        "query",
+        "rate",
+        "record_bytes",
+        "seed",
+        "seed2",
+        "shift",
+        "size",
+        "sleep_microseconds",
+        "start",
+        "step",
+        "stop",
+        "stride",
+        "tag",
+        "use_quote_delim",
+        "window_shift",
+        "window_size",
+        "window_stride",
+    ]
+)
+"""Names of operands that are scalars in whatever stage has them, which is checked while the graph is built."""
 THREADS = "threads"
 """What a stage says (:meth:`Context.say`) of how many threads one before it may take."""
 DATASETS = "input_dataset", "input_datasets", "another_dataset", "selector_input_dataset", "data_input_datasets"
@@ -566,7 +603,7 @@ def stage(
         inputs: the left side of its signature.
         attrs: its attributes; those of its elements (:data:`ELEMENTS`) and metadata if None.
         output: the name of its output.
-        ranks: ranks of operands that are checked while the graph is built.
+        ranks: ranks of operands that are checked while the graph is built, besides those that are :data:`SCALARS`.
     """
 
     def register(cls: type[Dataset]) -> type[Dataset]:
@@ -577,6 +614,8 @@ def stage(
                 operands[spec.name] = tuple(values[bounds]) if spec.is_list else values[bounds.start]
             return cls(ctx, given, operands)
 
+        operand_names = (part.partition(":")[0].strip() for part in inputs.split(","))
+        scalars = dict.fromkeys((name for name in operand_names if name in SCALARS), 0)
         definition = define(
             type_name,
             cls.__doc__,
@@ -586,7 +625,7 @@ def stage(
             shape=scalar_shape,
             host_kernel=kernel,
             gradient=NO_GRADIENT,
-            ranks=ranks or {},
+            ranks=scalars | (ranks or {}),
         )
         STAGES[type_name] = cls
         return cls

@@ -192,11 +192,10 @@ class _Counting(Dataset):
 
 
 _TAGGED = "input_dataset: variant, tag: string"
-_RANKS = {"tag": 0}
 
 
-@stage("LatencyStatsDataset", _TAGGED, ELEMENTS, ranks=_RANKS)
-@stage("ExperimentalLatencyStatsDataset", _TAGGED, ELEMENTS, ranks=_RANKS)
+@stage("LatencyStatsDataset", _TAGGED, ELEMENTS)
+@stage("ExperimentalLatencyStatsDataset", _TAGGED, ELEMENTS)
 class LatencyStats(_Counting):
     """The elements of the input; the aggregator counts the microseconds that each takes, under ``tag``."""
 
@@ -205,8 +204,8 @@ class LatencyStats(_Counting):
         return seconds * 1e6
 
 
-@stage("BytesProducedStatsDataset", _TAGGED, ELEMENTS, ranks=_RANKS)
-@stage("ExperimentalBytesProducedStatsDataset", _TAGGED, ELEMENTS, ranks=_RANKS)
+@stage("BytesProducedStatsDataset", _TAGGED, ELEMENTS)
+@stage("ExperimentalBytesProducedStatsDataset", _TAGGED, ELEMENTS)
 class BytesProducedStats(_Counting):
     """The elements of the input; the aggregator counts the bytes of each, under ``tag``."""
 
