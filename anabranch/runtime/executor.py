@@ -410,13 +410,19 @@ def prepare(plan: Plan, tier: str) -> None:
 
 
 def take_over(plan: Plan) -> None:
-    """Run what was compiled beside the plan's runs; what could not be is compiled when it is needed."""
+    """Run what was compiled beside the plan's runs; what could not be is compiled when it is needed.
+
+    If the runs have shown meanwhile that other shapes change than was known when it began, it begins anew.
+    """
     with plan._arranging:
         beside, plan.ahead, plan.awaits_ahead = plan.ahead, None, False
         if plan.tier == "compiled":
             return
         if beside is not None and beside.fits:
             ahead.adopt(plan, beside.result)
+        elif beside is not None and beside.result is not None and not policy.is_scheduled(plan) and plan.misfits < 2:
+            plan.misfits += 1
+            plan.observed = None
         else:
             plan.arrange("compiled")
 
@@ -425,6 +431,8 @@ def ran_interpreted(plan: Plan, seconds: float) -> None:
     """Note what an interpreted run has taken; begin to compile the plan if it is time to."""
     with plan._arranging:
         plan.paid += seconds
-        if plan.ahead is None and plan.observed is not None and plan.tier == "interpreted" and policy.is_due(plan):
+        if plan.ahead is not None or plan.observed is None or plan.tier != "interpreted":
+            return
+        if policy.is_due(plan) and shape_families.settled(plan):
             plan.ahead, plan.observed = ahead.Ahead(plan, plan.observed), None
             plan.ahead.start()

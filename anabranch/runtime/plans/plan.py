@@ -145,6 +145,8 @@ class Plan:
         """What the values of an interpreted run look like."""
         self.ahead: Any = None
         """Its programs, while they are compiled beside its interpreted runs; see ``plans/ahead.py``."""
+        self.misfits = 0
+        """How often they were compiled for other shapes than turned out to change."""
         self.awaits_ahead = False
         """Whether the next run is to wait for them."""
         self.looked = False

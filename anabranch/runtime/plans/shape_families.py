@@ -179,6 +179,12 @@ def observe(plan: Any, env: dict[Any, Any]) -> None:
         plan.open_shapes()
 
 
+def settled(plan: Any) -> bool:
+    """Whether interpreted runs have shown which sizes change: before that, what is compiled may be cut elsewhere."""
+    varying: Varying = plan.varying
+    return varying.runs >= MOST_RUNS or all(tensor in varying.open for tensor in varying.watched(plan))
+
+
 def note(plan: Any, program: Any, env: dict[Any, Any], values: Container[int]) -> None:
     """A program has been compiled for one more form of its inputs: if shapes keep changing, the plan is cut there.
 

@@ -12,7 +12,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.core import cache
-from anabranch.runtime.plans import ahead, policy
+from anabranch.runtime.plans import ahead, policy, shape_families
 from anabranch.runtime.worker import Worker
 from anabranch.xla import background, engine, startup
 from anabranch.xla import program as programs
@@ -228,7 +228,8 @@ def test_random_ops_and_row_updates_are_compiled_beside_the_steps(clock):
     feeds = {ids: np.array([1, 5, 5, 7], np.int32)}
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        session.run(step, feeds)
+        for _ in range(shape_families.MOST_RUNS - 1):
+            session.run(step, feeds)
         clock.tick = 10.0
         session.run(step, feeds)
         _finish()
@@ -251,3 +252,51 @@ def test_a_deterministic_session_comes_before_the_devices_start(monkeypatch):
     startup.choices.environment.clear()
     with pytest.raises(tf.errors.FailedPreconditionError, match="after JAX has started its devices"):
         tf.Session(config=tf.SessionOptions(deterministic=True))
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """The runs after which compilations have begun, as numbers of the plan's runs."""
+    runs = []
+    start = ahead.Ahead.start
+
+    def counted(self):
+        runs.append(self._plan.runs)
+        start(self)
+
+    monkeypatch.setattr(ahead.Ahead, "start", counted)
+    return runs
+
+
+def test_compiling_begins_when_runs_have_shown_which_sizes_change(clock, begun):
+    table = tf.Variable(np.zeros((300, 8), np.float32))
+    ids = tf.placeholder(tf.int32, [None])
+    loss = tf.reduce_sum(tf.square(tf.nn.embedding_lookup(table, ids) - 1.0))
+    step = [tf.train.AdamOptimizer(0.1).minimize(loss), loss]  # adds the gradients of equal rows: how many, data decide
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        clock.tick = 10.0
+        for i in range(10):
+            there = len(programs._shared)
+            feeds = {ids: np.arange(12, dtype=np.int32) % (i + 2)}
+            session.run(step, feeds)
+            if begun and there:
+                assert len(programs._shared) == there  # no step compiles
+            _finish()
+        assert begun == [shape_families.MOST_SHAPES + 1]
+        assert _tier(session, step, feeds).startswith("compiled")
+
+
+def test_what_was_compiled_for_other_shapes_is_compiled_anew_beside_the_steps(clock, begun, monkeypatch):
+    fits = iter([False, True])
+    monkeypatch.setattr(ahead.Ahead, "fits", property(lambda self: next(fits)))
+    v, x, fetches = _step()
+    with tf.Session() as session:
+        session.run(v.initializer)
+        clock.tick = 10.0
+        tiers = []
+        for _ in range(3):
+            session.run(fetches, {x: ROW})
+            _finish()
+            tiers.append(_plan(session).tier)
+    assert (begun, tiers) == ([1, 2], ["interpreted", "interpreted", "compiled"])
