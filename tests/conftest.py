@@ -6,9 +6,9 @@ Hypothesis draws the same examples on every run, so that a failure in continuous
 XLA compiles quickly instead of well: most of the tests' time would be its code generation, of which nothing is ours.
 `make test-all` compiles as programs do (`ANABRANCH_TEST_COMPILE=full`).
 
-The garbage collector leaves alone what is there when the tests begin: the modules and some 18,000 collected tests,
-which live as long as the process. Otherwise each collection that a test asks for, to see that something is gone, walks
-through all of them.
+The garbage collector rests while tests are collected, a third of which would be its time, and afterwards leaves alone
+what is there: the modules and some 18,000 tests, which live as long as the process. Otherwise each collection that a
+test asks for, to see that something is gone, walks through all of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,13 @@ hypothesis.settings.register_profile("search", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    gc.disable()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
+    gc.enable()
     gc.collect()
     gc.freeze()
