@@ -22,8 +22,11 @@ import pytest
 # What one test compiles, no other finds on disk; tests of the cache have folders of their own.
 os.environ["ANABRANCH_CACHE"] = "off"
 
-# For all programs of the process and of those that it starts.
-QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+# For all programs of the process and of those that it starts. Code in up to 32 parts, which are compiled side by side,
+# is more work than code in one, and each worker has but one core.
+QUICK = (
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+)
 if os.environ.get("ANABRANCH_TEST_COMPILE", "quick") != "full" and QUICK not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}".strip()
 
