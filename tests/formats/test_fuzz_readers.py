@@ -57,7 +57,7 @@ def test_a_seed_gives_the_same_inputs_again() -> None:
 
 @pytest.mark.multiprocess
 def test_one_reader_for_some_seconds(tmp_path) -> None:
-    status, told = run(tmp_path, "--only", "state_file", "--minutes", "0.2", "--seed", "3")
+    status, told = run(tmp_path, "--only", "state_file", "--minutes", "0.05", "--seed", "3")
     assert status == 0, told
     assert "0 findings, 0 died" in told
 
