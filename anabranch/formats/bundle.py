@@ -329,12 +329,13 @@ class BundleWriter:
         self._open.close()
 
 
-def write_bundle(prefix: str, *shards: Iterable[Piece]) -> None:
+def write_bundle(prefix: str, *shards: Iterable[Piece], go_on: Callable[[], None] = lambda: None) -> None:
     """Write a checkpoint, which replaces one of the same name at one moment.
 
     Args:
         prefix: its path.
         shards: what each data file holds.
+        go_on: raises if the checkpoint is not wanted any more; it is not there then.
 
     Raises:
         InvalidArgumentError: names or slices are not consistent. ResourceExhaustedError: the disk is full; what was
@@ -343,7 +344,7 @@ def write_bundle(prefix: str, *shards: Iterable[Piece]) -> None:
     staging.make_folder_of(prefix)
     count = free_count(prefix, max(1, len(shards)))
     entries = Entries()
-    with staging.Staged() as stage:
+    with staging.Staged(go_on) as stage:
         for shard in range(count):
             with stage.open(data_name(prefix, shard, count)) as stream:
                 if shard < len(shards):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -186,7 +186,7 @@ def _fill(proto: Any, array: np.ndarray, dtype: dtypes.DType) -> None:
     getattr(proto, field).extend(flat.astype(kind, copy=False).tolist())
 
 
-def write_v1(path: str, pieces: Iterable[bundle.Piece]) -> None:
+def write_v1(path: str, pieces: Iterable[bundle.Piece], go_on: Callable[[], None] = lambda: None) -> None:
     """Write one file, which replaces one of the same name at one moment; errors as those of `write_bundle`."""
     staging.make_folder_of(path)
     head = checkpoint_pb2.SavedTensorSlices()
@@ -229,7 +229,7 @@ def write_v1(path: str, pieces: Iterable[bundle.Piece]) -> None:
         slices.to_proto(part, entry.data.slice)
         _fill(entry.data.data, array, piece.dtype)
         items[key] = entry.SerializeToString()
-    with staging.Staged() as stage:
+    with staging.Staged(go_on) as stage:
         with stage.open(path) as stream:
             sstable.write_table([(b"", head.SerializeToString()), *sorted(items.items())], stream.write)
         stage.commit()

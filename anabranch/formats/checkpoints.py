@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,10 +35,18 @@ def open_checkpoint(prefix: str) -> BundleReader | V1Reader:
     return reader
 
 
-def write_checkpoint(version: str, prefix: str, pieces: Sequence[tuple[str, str, Any, Any]]) -> None:
-    """Write a checkpoint of version ``"V1"`` or ``"V2"``; a piece is (name, slice, dtype, array)."""
+def write_checkpoint(
+    version: str,
+    prefix: str,
+    pieces: Sequence[tuple[str, str, Any, Any]],
+    go_on: Callable[[], None] = lambda: None,
+) -> None:
+    """Write a checkpoint of version ``"V1"`` or ``"V2"``; a piece is (name, slice, dtype, array).
+
+    ``go_on`` raises if nobody waits for it any more: then nothing is written.
+    """
     bundle_pieces = [bundle.Piece(*piece) for piece in pieces]
-    (write_v1 if version == "V1" else bundle.write_bundle)(prefix, bundle_pieces)
+    (write_v1 if version == "V1" else bundle.write_bundle)(prefix, bundle_pieces, go_on=go_on)
 
 
 def read_checkpoint(

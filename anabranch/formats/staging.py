@@ -11,7 +11,7 @@ import itertools
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from anabranch.core import conditions, file_errors
@@ -28,13 +28,15 @@ def _host() -> str:
 class Syncing:
     """A file whose data is forced to the disk while more is being written, so that little is left to do at the end."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, go_on: Callable[[], None]) -> None:
         self._stream = stream
+        self._go_on = go_on
         self._new = 0
         self._thread: threading.Thread | None = None
 
     def write(self, data: Any) -> None:
         """Append bytes."""
+        self._go_on()
         self._stream.write(data)
         self._new += len(data)
         if self._new >= SYNC_EVERY and (self._thread is None or not self._thread.is_alive()):
@@ -55,10 +57,12 @@ class Syncing:
 class Staged:
     """Files on their way to their places.
 
-    Leaving the block without :meth:`commit` removes what was written.
+    Leaving the block without :meth:`commit` removes what was written. ``go_on`` is asked before each write and before
+    the files go to their places; it raises if nobody waits for them any more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, go_on: Callable[[], None] = lambda: None) -> None:
+        self._go_on = go_on
         self._files: dict[str, str] = {}  # place -> file beside it
         self._own: set[str] = set()
 
@@ -80,7 +84,7 @@ class Staged:
             with open(beside, "xb", buffering=buffering) as stream:
                 self._files[place] = beside
                 self._own.add(beside)
-                writer = Syncing(stream)
+                writer = Syncing(stream, self._go_on)
                 try:
                     yield writer
                 finally:
@@ -97,6 +101,7 @@ class Staged:
     def commit(self) -> None:
         """Rename all files to their places in the order in which they were opened; the last one makes them count."""
         folders = set()
+        self._go_on()
         for place, beside in list(self._files.items()):
             try:
                 os.replace(beside, place)

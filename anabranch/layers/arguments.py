@@ -48,7 +48,7 @@ def numbers(value: Any, count: int, name: str) -> tuple[int, ...]:
     given = tuple(value) if isinstance(value, (list, tuple, TensorShape, np.ndarray)) else (value,) * count
     try:
         values = tuple(int(item) for item in given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = ()
     if len(values) != count or any(item < 1 for item in values):
         raise ValueError(

@@ -44,7 +44,7 @@ class Convolution(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.filters = int(filters)
+        self.filters = shapes.as_integer(filters, "filters")
         self.kernel_size = numbers(kernel_size, self.rank, "kernel_size")
         self.strides = numbers(strides, self.rank, "strides")
         self.padding = padding_name(padding).lower()

@@ -63,7 +63,7 @@ class Dense(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(trainable=trainable, name=name, activity_regularizer=activity_regularizer, **kwargs)
-        self.units = int(units)
+        self.units = shapes.as_integer(units, "units")
         self.activation = activation_of(activation)
         self.use_bias = use_bias
         self.kernel_initializer = initializer_of(kernel_initializer)

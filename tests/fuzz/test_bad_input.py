@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.core.graph.build import build
+from anabranch.core.graph.build import build, build_operation
 
 
 def refused(fetch: Any, feeds: Any, match: str, kind: Any = tf.errors.InvalidArgumentError) -> None:
@@ -219,3 +219,47 @@ def test_a_variant_of_another_kind() -> None:
 def test_names_that_are_no_scalars() -> None:
     with pytest.raises(ValueError, match="must be rank 0 but is rank 1"):
         build("LoadAndRemapMatrix", [b"x"], b"y", [0], [0], [0.0], num_rows=1, num_cols=1)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "operands", "wrong"),
+    [
+        ("Slice", [np.ones(3, np.float32), np.int32([0]), np.int32([1])], (1, 2)),
+        ("NonMaxSuppressionV2", [np.ones((2, 4)), np.ones(2), np.int32(1), 0.5], (2, 3)),
+        ("NonMaxSuppressionV3", [np.ones((2, 4)), np.ones(2), np.int32(1), 0.5, 0.0], (2, 3, 4)),
+        ("NonMaxSuppressionV4", [np.ones((2, 4)), np.ones(2), np.int32(1), 0.5, 0.0], (2, 3, 4)),
+        ("NonMaxSuppressionV5", [np.ones((2, 4)), np.ones(2), np.int32(1), 0.5, 0.0, 0.0], (2, 3, 4, 5)),
+        ("NonMaxSuppressionWithOverlaps", [np.ones((2, 2)), np.ones(2), np.int32(1), 0.5, 0.0], (2, 3, 4)),
+        (
+            "CombinedNonMaxSuppression",
+            [np.ones((1, 2, 1, 4)), np.ones((1, 2, 1)), np.int32(1), np.int32(1), 0.5, 0.0],
+            (2, 3, 4, 5),
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_operands_of_another_rank_are_named(type_name: str, operands: Any, wrong: tuple[int, ...]) -> None:
+    """Operands whose rank a graph leaves open, fed with one dimension more."""
+    arrays = [np.float32(value) if np.asarray(value).dtype.kind == "f" else value for value in operands]
+    for place in wrong:
+        with tf.Graph().as_default():
+            feeds = {
+                tf.placeholder(value.dtype): value[None, None] if i == place else value
+                for i, value in enumerate(arrays)
+            }
+            op = build_operation(type_name, list(feeds), {})
+            name = op.definition.inputs[place].name
+            refused(
+                op.outputs[0],
+                feeds,
+                rf"(?s)must be rank {arrays[place].ndim} .*'{name}'|'{name}'.*rank {arrays[place].ndim}",
+            )
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, object], ids=["bool", "string"])
+@pytest.mark.parametrize("type_name", ["InplaceAdd", "InplaceSub"])
+def test_rows_that_are_not_numbers_are_not_added(type_name: str, dtype: Any) -> None:
+    rows = np.zeros((2, 3), dtype) if dtype is np.bool_ else np.full((2, 3), b"a", object)
+    with tf.Graph().as_default():
+        fetch = build(type_name, tf.constant(rows), np.int32([0]), tf.constant(rows[:1]))
+        refused(fetch, {}, "Unsupported dtype")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 
 import anabranch as tf
@@ -81,3 +82,37 @@ def test_names_begin_anew_with_the_default_graph():
         assert [Same().name, Same().name] == ["same_1", "same_2"]
     with tf.Graph().as_default(), mode.eager_mode():
         assert Same().name == "same_1"
+
+
+_NUMBERS = {
+    "units": lambda value: tf.layers.dense(tf.zeros([2, 3]), value),
+    "filters": lambda value: tf.layers.conv2d(tf.zeros([1, 6, 6, 3]), value, 3),
+    "kernel_size": lambda value: tf.layers.conv2d(tf.zeros([1, 6, 6, 3]), 2, value),
+    "strides": lambda value: tf.layers.conv2d(tf.zeros([1, 6, 6, 3]), 2, 3, value),
+    "depth_multiplier": lambda value: tf.layers.separable_conv2d(tf.zeros([1, 6, 6, 3]), 2, 3, depth_multiplier=value),
+    "ksize": lambda value: tf.nn.max_pool(tf.zeros([1, 6, 6, 3]), [1, value, 2, 1], [1, 1, 1, 1], "SAME"),
+    "axis": lambda value: tf.stack([tf.zeros([6])], value),
+}
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), np.float32("inf"), "a", [1.5]], ids=str)
+@pytest.mark.parametrize("name", _NUMBERS)
+def test_a_size_that_is_not_an_integer_is_named(name, value):
+    with pytest.raises((TypeError, ValueError, OverflowError), match=rf"(?s){name}.*Expected: .*\n.*Instead: "):
+        _NUMBERS[name](value)
+
+
+@pytest.mark.parametrize("value", [3.0, np.float32(3), np.int8(3), tf.Dimension(3)], ids=repr)
+def test_a_size_may_be_a_whole_number_of_another_type(value):
+    assert tf.placeholder(tf.float32, value).shape.as_list() == [3]
+    assert tf.TensorShape([None, value]).as_list() == [None, 3]
+    cell = tf.nn.rnn_cell.LSTMCell(int(value))
+    assert cell.zero_state(value, tf.float32).c.shape.as_list() == [3, 3]
+    assert tf.layers.dense(tf.zeros([2, 3]), value).shape.as_list() == [2, 3]
+
+
+@pytest.mark.parametrize("value", [1.5, float("inf"), np.float32(1.5), np.float32("nan")], ids=repr)
+@pytest.mark.parametrize("use", [lambda v: tf.TensorShape([v]), tf.TensorShape, lambda v: tf.placeholder(tf.int32, v)])
+def test_a_dimension_that_is_not_whole_is_refused(use, value):
+    with pytest.raises(ValueError, match="Ambiguous dimension"):
+        use(value)

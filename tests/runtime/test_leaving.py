@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.formats import staging
 from anabranch.runtime import step_threads
 
 LATE = 15.0
@@ -443,3 +444,36 @@ def test_a_graph_of_version_1_is_left_at_its_deadline(sleeper, by_tokens, monkey
             session.run(value, {pred: True}, options=tf.RunOptions(timeout_in_ms=100))
         sleeper.over.set()
         assert session.run(value, {pred: False}) == 3.0
+
+
+@pytest.mark.parametrize("version", [tf.train.SaverDef.V1, tf.train.SaverDef.V2])
+@pytest.mark.parametrize("moment", ["written", "placed"])
+def test_a_save_past_its_deadline_leaves_no_files(session, tmp_path, monkeypatch, version, moment):
+    """A save whose caller has gone takes back what it wrote: in the middle of a file, or before files get names."""
+    started, go = threading.Event(), threading.Event()
+
+    def hold(original):
+        def held(*args, **kwargs):
+            started.set()
+            go.wait(LATE)
+            return original(*args, **kwargs)
+
+        return held
+
+    place, name = (staging.Syncing, "write") if moment == "written" else (staging.Staged, "commit")
+    monkeypatch.setattr(place, name, hold(getattr(place, name)))
+    v = tf.Variable(tf.ones([1000]), name="v")
+    saver = tf.train.Saver([v], write_version=version)
+    session.run(v.initializer)
+    save_op, path = saver.saver_def.save_tensor_name, saver.saver_def.filename_tensor_name
+    with pytest.raises(tf.errors.DeadlineExceededError, match="Timed out"):
+        session.run(save_op, {path: str(tmp_path / "m")}, options=tf.RunOptions(timeout_in_ms=300))
+    assert started.is_set()
+    go.set()
+    wait_until(lambda: not step_threads._running)
+    assert os.listdir(tmp_path) == []
+    monkeypatch.undo()
+    saver.save(session, str(tmp_path / "m"))
+    session.run(v.assign(tf.zeros([1000])))
+    saver.restore(session, str(tmp_path / "m"))
+    assert session.run(v).sum() == 1000

@@ -63,7 +63,7 @@ def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
     given = (value,) * n if isinstance(value, numbers.Integral) else value
     try:
         integers = tuple(int(item) for item in given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         integers = ()
     if len(integers) != n or any(item < 1 for item in integers):
         raise ValueError(

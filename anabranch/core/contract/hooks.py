@@ -41,7 +41,7 @@ NAMES = {
     "attr_from_proto": "core.graph_def: (AttrValue) -> stored attribute value",
     "control_flow_gradient": "autodiff.control_flow: (op, grads) -> a gradient or None per input, for ops with bodies",
     "make_twins": "rewrite.view_twins: (graph, ys, xs) -> None, before gradients walk through version 1",
-    "write_checkpoint": "formats.checkpoints: (version, prefix, [(name, slice, dtype, array)])",
+    "write_checkpoint": "formats.checkpoints: (version, prefix, [(name, slice, dtype, array)], go_on)",
     "read_checkpoint": "formats.checkpoints: (prefix, [(name, slice, dtype)]) -> list of arrays",
     "merge_checkpoints": "formats.bundle: (prefixes, target, delete_old_dirs, allow_missing_files)",
     "open_bytes": "formats.records: (path, compression, buffer size) -> functions that read (inflated) bytes, close it",

@@ -23,6 +23,7 @@ import numpy as np
 
 from anabranch.core.errors import message
 from anabranch.core.values import dtypes
+from anabranch.core.values import sizes as memory
 from anabranch.core.values.dtypes import DType, as_dtype
 from anabranch.core.values.elements import (
     SIMPLE,
@@ -440,7 +441,12 @@ def filled(array: np.ndarray, shape: tuple[int, ...], allow_broadcast: bool = Tr
                 "allow_broadcast=True to repeat the last value, or tf.fill",
             )
         )
-    result = np.empty(size, array.dtype)
+    try:
+        result = np.empty(size, array.dtype)
+    except (MemoryError, ValueError):  # NumPy's words for what has too many elements are a ValueError
+        given = f"a constant of {memory.shown([(shape, array.dtype)])}"
+        instead = "tf.fill(shape, value), which is computed when it is needed, or a smaller shape"
+        raise memory.exhausted(None, given, memory.host_memory(), instead) from None
     flat = array.reshape(-1)
     result[: flat.size] = flat
     if flat.size:

@@ -11,6 +11,7 @@ What does not fit raises ValueError with both shapes; a rule adds the operation 
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 from collections.abc import Iterable, Iterator
 from typing import Any, Union
@@ -50,7 +51,7 @@ def as_raw(shape: Any) -> RawShape:
             if shape.unknown_rank
             else tuple([None if d.size == -1 else _as_raw_dimension(d.size) for d in shape.dim])
         )
-    if isinstance(shape, Dimension) or (hasattr(shape, "__index__") and getattr(shape, "ndim", 0) == 0):
+    if isinstance(shape, (Dimension, numbers.Real)) or (hasattr(shape, "__index__") and getattr(shape, "ndim", 0) == 0):
         return (_as_raw_dimension(shape),)
     if isinstance(shape, Iterable) and not isinstance(shape, _UNSUITABLE):
         return tuple([_as_raw_dimension(d) for d in shape])
@@ -71,7 +72,7 @@ def _as_raw_dimension(value: Any) -> int | None:
     try:
         number = operator.index(value)
     except TypeError:
-        number = int(value) if isinstance(value, (str, bytes)) else _integral(value)
+        number = as_integer(value, "dimension") if isinstance(value, (str, bytes)) else _integral(value)
     if number < 0:
         raise ValueError(
             f"Dimension {number} must be >= 0\n"
@@ -80,12 +81,28 @@ def _as_raw_dimension(value: Any) -> int | None:
     return number
 
 
+def as_integer(value: Any, name: str) -> int:
+    """Return ``int(value)``, which cuts 1.5 down to 1 as TensorFlow's Python does, for a size, window or stride.
+
+    Raises:
+        TypeError, ValueError, OverflowError: what ``int`` raises, with the argument's name.
+    """
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError) as problem:
+        kind = next(known for known in (TypeError, OverflowError, ValueError) if isinstance(problem, known))
+        raise kind(f"{problem}\n" + message(f"{name}={value!r}", "an integer", f"{name}=3")) from None
+
+
 def _integral(value: Any) -> int:
     """Return a float that stands for an integer, as the result of a division may."""
-    if isinstance(value, float):
-        if value.is_integer():
+    if isinstance(value, numbers.Real):
+        if math.isfinite(value) and int(value) == value:
             return int(value)
-        raise ValueError(message(f"the dimension {value!r}", "a whole number", "an integer division: a // b"))
+        raise ValueError(
+            f"Ambiguous dimension: {value}\n"
+            + message(f"the dimension {value!r}", "a whole number", "an integer division: a // b")
+        )
     raise TypeError(
         message(
             f"{value!r} of type {type(value).__name__} as a dimension",

@@ -111,6 +111,14 @@ class Range(Op):
         start, limit, delta = c.scalar("start"), c.scalar("limit"), c.scalar("delta")
         if None in (start, limit, delta):
             return (None,)
+        if not all(map(math.isfinite, (start, limit, delta))):
+            refuse(
+                c,
+                f"start {start}, limit {limit}, delta {delta}",
+                "finite numbers",
+                "a limit such as 10",
+                "Requires start, limit and delta to be finite",
+            )
         if delta == 0:
             refuse(c, "delta = 0", "a delta other than 0", "for example delta=1", "Requires delta != 0")
         if (limit - start) * delta < 0:
@@ -127,6 +135,8 @@ class Range(Op):
         for name, item in zip(("start", "limit", "delta"), inputs, strict=True):
             require(ctx, np.ndim(item) == 0, "{0} must be a scalar, not shape {1}", name, tuple(np.shape(item)))
         start, limit, delta = (np.asarray(item).reshape(()).item() for item in inputs)
+        finite = all(map(math.isfinite, (start, limit, delta)))
+        require(ctx, finite, "Requires start, limit and delta to be finite: {0}, {1}, {2}", start, limit, delta)
         require(ctx, delta != 0, "Requires delta != 0: {0}", delta)
         require(
             ctx,

@@ -177,6 +177,11 @@ public_op("NthElement", "contrib.nn.nth_element")
 def _with_rows(ctx: Any, inputs: Any, how: str) -> Any:
     x, i, v = inputs
     ctx.check(
+        how == "set" or x.dtype.kind not in "bO",
+        errors.InvalidArgumentError,
+        f"Unsupported dtype {x.dtype}: rows are added and subtracted as numbers",
+    )
+    ctx.check(
         i.ndim == 1 and v.shape[:1] == i.shape and v.shape[1:] == x.shape[1:],
         errors.InvalidArgumentError,
         f"i must be a vector, and v have a row of x for each of it: {list(x.shape)}, {list(i.shape)}, {list(v.shape)}",

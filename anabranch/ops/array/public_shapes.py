@@ -326,7 +326,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
     if not isinstance(values, Tensor) and len(values):
         first = values[0] if isinstance(values[0], Tensor) else convert_to_tensor(values[0])
         raw = first._shape
-        if raw is not None and not -len(raw) - 1 <= axis <= len(raw):
+        if raw is not None and not -len(raw) - 1 <= shapes.as_integer(axis, "axis") <= len(raw):
             raise _axis_refused(axis, len(raw) + 1)
     elif isinstance(values, Tensor):
         values = unstack(values)

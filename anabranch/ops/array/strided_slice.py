@@ -327,6 +327,7 @@ class Slice(Op):
     signature = "input: T, begin: Index, size: Index -> output: T"
     attrs = {"T": Type(), "Index": Type("int32 int64")}
     effect = PURE
+    ranks = {"begin": 1, "size": 1}
     by_rows = row_rules.slices
     straight = unchecked.window
     role = Role.WINDOW

@@ -122,6 +122,7 @@ class AnabranchDatasetReport(Op):
 
     signature = "dataset: variant, elements: int64, seconds: double -> report: string"
     effect = channel()
+    ranks = {"elements": 0, "seconds": 0}
     may_block = True
     shape = inference.scalar
     gradient = _NO_GRADIENT

@@ -74,6 +74,7 @@ class NonMaxSuppressionV2(Op):
     signature = "boxes: T, scores: T, max_output_size: int32, iou_threshold: T_threshold -> selected_indices: int32"
     attrs = {"T": Type(_HALVES, "float"), "T_threshold": Type(_HALVES, "float")}
     effect = PURE
+    ranks = {"iou_threshold": 0}
     shape = _selected
     gradient = _NO_GRADIENT
 
@@ -91,6 +92,7 @@ class NonMaxSuppressionV3(Op):
     )
     attrs = {"T": Type(_HALVES, "float"), "T_threshold": Type(_HALVES, "float")}
     effect = PURE
+    ranks = {"iou_threshold": 0, "score_threshold": 0}
     shape = _selected
     gradient = _NO_GRADIENT
 

@@ -115,6 +115,7 @@ class NonMaxSuppressionV4(Op):
         "pad_to_max_output_size": Bool(False),
     }
     effect = PURE
+    ranks = {"max_output_size": 0, "iou_threshold": 0, "score_threshold": 0}
     compile_time = ("max_output_size",)
     gradient = _CHOICE
 
@@ -138,6 +139,7 @@ class NonMaxSuppressionV5(Op):
     )
     attrs = {"T": Type(_HALVES, "float"), "pad_to_max_output_size": Bool(False)}
     effect = PURE
+    ranks = {"max_output_size": 0, "iou_threshold": 0, "score_threshold": 0, "soft_nms_sigma": 0}
     compile_time = ("max_output_size",)
     gradient = _CHOICE
 
@@ -173,6 +175,7 @@ class NonMaxSuppressionWithOverlaps(Op):
         "-> selected_indices: int32"
     )
     effect = PURE
+    ranks = {"max_output_size": 0, "overlap_threshold": 0, "score_threshold": 0}
     gradient = _CHOICE
 
     def shape(c):
@@ -202,6 +205,7 @@ class CombinedNonMaxSuppression(Op):
     )
     attrs = {"pad_per_class": Bool(False), "clip_boxes": Bool(True)}
     effect = PURE
+    ranks = {"max_output_size_per_class": 0, "max_total_size": 0, "iou_threshold": 0, "score_threshold": 0}
     compile_time = ("max_output_size_per_class", "max_total_size")
     gradient = _CHOICE
 

@@ -222,6 +222,7 @@ class SampleDistortedBoundingBoxV2(Op):
     signature = "image_size: T, bounding_boxes: float, min_object_covered: float -> begin: T, size: T, bboxes: float"
     attrs = {"T": Type(_WHOLE_NUMBERS), "seed": Int(0), "seed2": Int(0), **_RANGES}
     effect = RANDOM
+    ranks = {"min_object_covered": 0}
     shape = _box_shapes
     consumes = _reserve
     gradient = _CHOICE
@@ -240,6 +241,7 @@ class StatelessSampleDistortedBoundingBox(Op):
     )
     attrs = {"T": Type(_WHOLE_NUMBERS), "Tseed": Type("int32 int64"), **_RANGES}
     effect = PURE
+    ranks = {"min_object_covered": 0}
     shape = _box_shapes
     gradient = _CHOICE
 

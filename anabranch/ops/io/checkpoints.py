@@ -69,7 +69,8 @@ def _save(ctx: Any, version: str, prefix: Any, names: Any, specs: Any, values: A
     tensor_names = _many(ctx, names, "tensor_names", count)
     parts = [""] * count if specs is None else _many(ctx, specs, "shape_and_slices", count)
     pieces = list(zip(tensor_names, parts, [dtype.base for dtype in types], values, strict=True))
-    hooks.write_checkpoint(version, _one(ctx, prefix, "the path"), pieces)
+    token = ctx.cancellation
+    hooks.write_checkpoint(version, _one(ctx, prefix, "the path"), pieces, lambda: token.raise_if_cancelled(ctx.op))
 
 
 def slice_shape(spec: str) -> tuple[int, ...] | None:

@@ -377,7 +377,13 @@ def dropout(
         if keep_prob is None:
             keep_prob = build("Sub", 1, rate) if hasattr(rate, "graph") else 1 - rate
         if not hasattr(keep_prob, "graph"):
-            number = float(keep_prob)
+            try:
+                number = float(keep_prob)
+            except TypeError:
+                raise ValueError(
+                    f"keep_prob must be a scalar tensor or a float in the range (0, 1], got {keep_prob!r}\n"
+                    + errors.message(f"keep_prob={keep_prob!r}", "a number", "tf.nn.dropout(x, keep_prob=0.5)")
+                ) from None
             if not 0 < number <= 1:
                 raise ValueError(
                     f"keep_prob must be a scalar tensor or a float in the range (0, 1], got {number:g}\n"

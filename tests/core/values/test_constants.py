@@ -361,3 +361,10 @@ def test_what_is_folded_does_not_warn_of_values_that_are_not_finite():
         made = tf.zeros(sizes) + tf.log(tf.constant(0.0))
         assert made.shape == [0, 4]
         assert session.run(tf.log(tf.range(2.0)) + tf.reduce_sum(made)).tolist() == [-np.inf, 0]
+
+
+@pytest.mark.parametrize("shape", [[1 << 70], [1 << 62], [1 << 20, 1 << 20, 1 << 20]], ids=str)
+@pytest.mark.parametrize("value", [1.0, "a", 7], ids=repr)
+def test_a_constant_that_no_memory_holds(value, shape):
+    with pytest.raises(tf.errors.ResourceExhaustedError, match=r"a constant of .*EiB|a constant of .*bytes"):
+        tf.constant(value, shape=shape)
