@@ -97,8 +97,9 @@ def as_integer(value: Any, name: str) -> int:
 def _integral(value: Any) -> int:
     """Return a float that stands for an integer, as the result of a division may."""
     if isinstance(value, numbers.Real):
-        if math.isfinite(value) and int(value) == value:
-            return int(value)
+        number = float(value)
+        if number.is_integer():
+            return int(number)
         raise ValueError(
             f"Ambiguous dimension: {value}\n"
             + message(f"the dimension {value!r}", "a whole number", "an integer division: a // b")
