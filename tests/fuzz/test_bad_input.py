@@ -28,7 +28,7 @@ def refused(fetch: Any, feeds: Any, match: str, kind: Any = tf.errors.InvalidArg
         ("UnsortedSegmentJoin", [["a"], [0], [2]], {}, "'num_segments'.*a scalar"),
         ("Multinomial", [np.ones(3, np.float32), 2], {}, "rank 2"),
         ("MaxPoolV2", [np.ones((1, 4, 4, 1), np.float32), 2, [1, 1, 1, 1]], {"padding": "SAME"}, "'ksize'.*rank 1"),
-        ("SplitV", [np.float32(1), [1], 0], {"num_split": 1}, "split_dim = 0 is not in"),
+        ("SplitV", [np.float32(1), [1], 0], {"num_split": 1}, "split_dim < input rank"),
         ("ResourceAccumulatorSetGlobalStep", ["accumulator", np.ones(2, np.int64)], {}, "'new_global_step'.*rank 0"),
         (
             "Conv2DBackpropInputV2",
