@@ -252,7 +252,7 @@ def test_operands_of_another_rank_are_named(type_name: str, operands: Any, wrong
             refused(
                 op.outputs[0],
                 feeds,
-                rf"(?s)must be rank {arrays[place].ndim} .*'{name}'|'{name}'.*rank {arrays[place].ndim}",
+                rf"(?s)begin and size arguments to be 1-D|must be rank {arrays[place].ndim} .*'{name}'|'{name}'.*rank {arrays[place].ndim}",
             )
 
 
