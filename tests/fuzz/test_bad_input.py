@@ -248,12 +248,9 @@ def test_operands_of_another_rank_are_named(type_name: str, operands: Any, wrong
                 for i, value in enumerate(arrays)
             }
             op = build_operation(type_name, list(feeds), {})
-            name = op.definition.inputs[place].name
-            refused(
-                op.outputs[0],
-                feeds,
-                rf"(?s)begin and size arguments to be 1-D|must be rank {arrays[place].ndim} .*'{name}'|'{name}'.*rank {arrays[place].ndim}",
-            )
+            name, rank = op.definition.inputs[place].name, arrays[place].ndim
+            told = f"must be rank {rank} .*'{name}'|'{name}'.*rank {rank}|begin and size arguments to be 1-D"
+            refused(op.outputs[0], feeds, f"(?s){told}")
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, object], ids=["bool", "string"])
