@@ -95,7 +95,7 @@ def convert_to_tensor(
         if dtype is not None and dtypes.as_dtype(dtype).base != value.dtype.base:
             raise ValueError(
                 f"Tensor conversion requested dtype {dtypes.as_dtype(dtype).name} "
-                f"for Tensor with dtype {value.dtype.name}: {value!r}\n"
+                f"for Tensor with dtype {value.dtype.name}: {str(value)!r}\n"
                 + errors.message(
                     f"tensor {value._label} of dtype {value.dtype.name}",
                     dtypes.as_dtype(dtype).name,

@@ -148,7 +148,10 @@ class GraphTensor(Tensor, metaclass=_PublicTensorType):
 
     def __bool__(self) -> bool:
         raise TypeError(
-            errors.message(
+            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` instead of `if t:` to test "
+            "if a tensor is defined, and use TensorFlow ops such as tf.cond to execute subgraphs conditioned on the "
+            "value of a tensor.\n"
+            + errors.message(
                 f"tensor {self.name!r} used as a Python bool",
                 "a value that is known while the graph is built",
                 "`if t is not None:` to ask whether it is there; tf.cond(t, ...) to branch on its value",
@@ -159,7 +162,8 @@ class GraphTensor(Tensor, metaclass=_PublicTensorType):
 
     def __len__(self) -> int:
         raise TypeError(
-            errors.message(
+            f"object of type 'Tensor' has no len(): len is not well defined for symbolic Tensors. ({self.name})\n"
+            + errors.message(
                 f"len() of tensor {self.name!r}",
                 "a static or a dynamic size",
                 "x.shape[0].value for the static size, tf.shape(x)[0] for the one at run time",

@@ -165,7 +165,9 @@ class Tensor:
     def __iter__(self) -> Iterator[Any]:
         if self._shape is None or not self._shape or self._shape[0] is None:
             raise TypeError(
-                errors.message(
+                "Tensor objects are not iterable when eager execution is not enabled. To iterate over this tensor use "
+                "tf.map_fn.\n"
+                + errors.message(
                     f"iteration over tensor {self._label} of shape {shapes.show(self._shape)}",
                     "a known first dimension",
                     "tf.map_fn or tf.while_loop, or set_shape first",

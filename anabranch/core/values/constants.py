@@ -412,7 +412,8 @@ def check_size(array: np.ndarray, shape: tuple[int, ...], verify_shape: bool) ->
     """Refuse values that do not have the shape (if verified) or are more than it holds."""
     if verify_shape and array.shape != shape:
         raise TypeError(
-            message(
+            f"Expected Tensor's shape: {shape}, got {array.shape}.\n"
+            + message(
                 f"a value of shape {list(array.shape)} with verify_shape=True",
                 f"the shape {list(shape)}",
                 f"shape={list(array.shape)}, or verify_shape=False to lay the values out anew",
@@ -420,7 +421,8 @@ def check_size(array: np.ndarray, shape: tuple[int, ...], verify_shape: bool) ->
         )
     if array.size > (size := math.prod(shape)):
         raise ValueError(
-            message(
+            f"Too many elements provided. Needed at most {size}, but received {array.size}\n"
+            + message(
                 f"{array.size} values, of shape {list(array.shape)}, for shape={list(shape)}",
                 f"at most {size} values: Too many elements provided",
                 f"a shape of {array.size} elements or more, or values[:{size}]",

@@ -111,7 +111,9 @@ def check_kinds(value: Any, types: set[type]) -> None:
         is_text = isinstance(leaf, (str, bytes))
         if text and not is_text:
             raise TypeError(
-                message(
+                f"Failed to convert object of type {type(value)} to Tensor. Contents: {shown(value)}. "
+                "Consider casting elements to a supported type.\n"
+                + message(
                     f"{shown(leaf)} of type '{type(leaf).__name__}' among strings in {shown(value)}",
                     "values of one kind: all strings, or all numbers",
                     "str(item) for each item, or two tensors",
@@ -232,7 +234,8 @@ def refuse_leaf(leaf: Any, dtype: DType) -> NoReturn:
     else:
         advice = "leave dtype out, or a dtype that holds it"
     raise TypeError(
-        message(
+        f"Expected {dtype.name}, got {shown(leaf)} of type '{type(leaf).__name__}' instead.\n"
+        + message(
             f"{shown(leaf)} of type '{type(leaf).__name__}' for dtype {dtype!r}",
             f"Expected {dtype.name}: a value that this type holds",
             advice,
@@ -302,7 +305,8 @@ def refuse_range(value: Any, dtype: DType) -> NoReturn:
 def refuse_ragged(value: Any) -> NoReturn:
     """Refuse lists that are not dense."""
     raise ValueError(
-        message(
+        f"Argument must be a dense tensor: {shown(value)}\n"
+        + message(
             f"lists of different lengths or depths in {shown(value)}",
             "a dense tensor: at each depth lists of one length",
             "pad the lists to one length, or tf.ragged.constant",

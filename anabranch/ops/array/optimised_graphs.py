@@ -176,15 +176,28 @@ public_op("NthElement", "contrib.nn.nth_element")
 # -------------------------------------------------------------------------------------------------------- rows in place
 def _with_rows(ctx: Any, inputs: Any, how: str) -> Any:
     x, i, v = inputs
+    shown = [shapes.show(tuple(one.shape)) for one in (x, i, v)]
+    ctx.check(i.ndim == 1, errors.InvalidArgumentError, f"i must be a vector. {shown[1]}")
     ctx.check(
         how == "set" or x.dtype.kind not in "bO",
         errors.InvalidArgumentError,
         f"Unsupported dtype {x.dtype}: rows are added and subtracted as numbers",
     )
     ctx.check(
-        i.ndim == 1 and v.shape[:1] == i.shape and v.shape[1:] == x.shape[1:],
+        v.ndim == x.ndim,
         errors.InvalidArgumentError,
-        f"i must be a vector, and v have a row of x for each of it: {list(x.shape)}, {list(i.shape)}, {list(v.shape)}",
+        f"v and x shape doesn't match (ndims = {v.ndim} vs. {x.ndim})",
+    )
+    for at in range(1, x.ndim):
+        ctx.check(
+            v.shape[at] == x.shape[at],
+            errors.InvalidArgumentError,
+            f"v and x shape doesn't match at index {at} : {v.shape[at]} vs. {x.shape[at]}",
+        )
+    ctx.check(
+        v.shape[:1] == i.shape,
+        errors.InvalidArgumentError,
+        f"i and x shape doesn't match at index 0: {shown[1]} vs. {shown[2]}",
     )
     if x.ndim == 0 or i.size == 0 or x.shape[0] == 0:
         return x

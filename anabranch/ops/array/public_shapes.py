@@ -353,7 +353,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unst
             num = raw[axis]
         if num is None:
             raise ValueError(
-                f"Cannot infer num from shape {shapes.show(raw)}\n"
+                f"Cannot infer num from shape {shapes.TensorShape(raw)}\n"
                 + errors.message(
                     f"a tensor of shape {shapes.show(raw)}", "a known size of the dimension", "pass num=, or set_shape"
                 )

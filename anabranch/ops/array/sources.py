@@ -11,7 +11,7 @@ from anabranch.core.contract.opdef import PURE, List, NotDifferentiable, Op, Rol
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import require_graph
-from anabranch.core.values import dtypes
+from anabranch.core.values import dtypes, shapes
 
 
 class Const(Op):
@@ -39,7 +39,7 @@ def _declared_shape(c):
 
 def _not_fed(ctx, inputs, attrs):
     shape = attrs["shape"]
-    shape_text = f" and shape {list(shape)}" if shape is not None and None not in shape else ""
+    shape_text = f" and shape {shapes.show(shape)}" if shape is not None and None not in shape else ""
     raise errors.InvalidArgumentError(
         None,
         ctx.op,
@@ -90,6 +90,7 @@ class PlaceholderWithDefault(Op):
     role = Role.PLACEHOLDER
 
     def shape(c):
+        shapes.merge(c.shapes[0], c.attrs["shape"])
         return c.attrs["shape"]
 
     def value(c):

@@ -263,7 +263,7 @@ class LookupInterface:
             dtype = keys.dtype.base
         if dtype != self._key_dtype:
             raise TypeError(
-                f"Signature mismatch. Keys must be dtype {self._key_dtype.name}, got {dtype.name}.\n"
+                f"Signature mismatch. Keys must be dtype {self._key_dtype}, got {dtype}.\n"
                 + errors.message(
                     f"keys of {dtype.name}", self._key_dtype.name, f"tf.cast(keys, tf.{self._key_dtype.name})"
                 )

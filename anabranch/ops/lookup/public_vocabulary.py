@@ -44,7 +44,7 @@ class StrongHashSpec(HasherSpec):
 
     def __new__(cls, key: Any) -> StrongHashSpec:
         if len(key) != 2:
-            raise ValueError(f"key must have size 2, got {key}.")
+            raise ValueError(f"key must have size 2, got {len(key)}.")
         if not all(isinstance(item, int) for item in key):
             raise TypeError(f"Invalid key {key}. Must be unsigned integer values.")
         return super().__new__(cls, "stronghash", list(key))
@@ -84,7 +84,7 @@ class IdTableWithHashBuckets(LookupInterface):
             if table.value_dtype != dtypes.int64:
                 raise TypeError(f"Invalid value dtype, expected int64 but got {table.value_dtype.name}.")
         elif num_oov_buckets <= 0:
-            raise ValueError(f"num_oov_buckets must be > 0 if no table is supplied, got {num_oov_buckets}.")
+            raise ValueError(f"oov_buckets must be > 0 if no table is supplied, got num_oov_buckets={num_oov_buckets}.")
         if num_oov_buckets < 0:
             raise ValueError(f"num_oov_buckets must be greater or equal than 0, got {num_oov_buckets}.")
         super().__init__(dtype_of_keys, dtypes.int64)
@@ -179,8 +179,8 @@ def _check_file(vocabulary_file: Any, vocab_size: int | None, num_oov_buckets: i
     if num_oov_buckets < 0:
         raise ValueError(f"num_oov_buckets must be greater or equal than 0, got {num_oov_buckets}.")
     if vocab_size is not None and vocab_size < 1:
-        shown = "" if isinstance(vocabulary_file, Tensor) else f"vocab_file: {vocabulary_file}, "
-        raise ValueError(f"{shown}vocab_size must be greater than 0, got {vocab_size}.")
+        shown = "" if isinstance(vocabulary_file, Tensor) else f" vocabulary_file: {vocabulary_file}"
+        raise ValueError(f"vocab_size must be greater than 0, got {vocab_size}.{shown}")
 
 
 def _with_buckets(table: Any, count: int, spec: Any, dtype: dtypes.DType, scope: str) -> Any:
@@ -256,7 +256,8 @@ def index_table_from_tensor(
         keys = convert_to_tensor(words)
         if keys.dtype.is_integer != wanted.is_integer or (not wanted.is_integer and keys.dtype.base != wanted):
             raise ValueError(
-                f"Expected {'integer' if wanted.is_integer else wanted.name}, got {keys.dtype.name}.\n"
+                f"Expected {'integer' if wanted.is_integer else 'non-integer' if keys.dtype.is_integer else wanted}, "
+                f"got {keys.dtype}.\n"
                 + errors.message(f"words of {keys.dtype.name}", wanted.name, f"dtype=tf.{keys.dtype.base.name}")
             )
         count = build("Size", keys)

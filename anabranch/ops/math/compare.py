@@ -254,11 +254,24 @@ class Select(Op):
         condition, t, e = inputs
         rank = np.ndim(t)
         if ctx.host:
-            ok = np.shape(t) == np.shape(e) and (
-                np.ndim(condition) == 0 or np.shape(condition) in (np.shape(t), np.shape(t)[:1])
+            given, first, second = np.shape(condition), np.shape(t), np.shape(e)
+            text = "Inputs to operation Select of type Select must have the same size and shape.  "
+            chosen = not given or given in (first, first[:1])
+            ctx.check(
+                chosen or first == second,
+                errors.InvalidArgumentError,
+                f"{text}Input 0: {shapes.show(given)} != input 1: {shapes.show(first)}",
             )
-            text = f"Select of shapes {np.shape(condition)}, {np.shape(t)} and {np.shape(e)}"
-            ctx.check(ok, errors.InvalidArgumentError, f"{text}: the last two must be equal, the first fit them")
+            ctx.check(
+                first == second,
+                errors.InvalidArgumentError,
+                f"{text}Input 0: {shapes.show(given)} != input 2: {shapes.show(second)}",
+            )
+            ctx.check(
+                chosen,
+                errors.InvalidArgumentError,
+                f"{text}Input 0: {shapes.show(given)} != input 1: {shapes.show(first)}",
+            )
         if np.ndim(condition) == 1 and rank > 1:
             condition = condition.reshape((-1,) + (1,) * (rank - 1))
         return ctx.xp.where(condition, t, e)

@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import PURE, Bool, Type, define
 from anabranch.core.graph.build import build
-from anabranch.core.values import shapes
 from anabranch.ops.shared.array_rules import INDEX, NUMBERS, dense, kernel_axis, like
 from anabranch.ops.shared.widening import widen
 
@@ -30,15 +28,6 @@ def _scan_shape(c: Any) -> Any:
     shape = c.with_rank_at_least(0, 1)
     if c.shapes[1] not in (None, ()):
         c.with_rank(1, 0)
-    axis = c.scalar(1)
-    if shape is not None and axis is not None and not -len(shape) <= axis < len(shape):
-        raise ValueError(
-            errors.message(
-                f"axis {axis} for op type {c.definition.type_name!r} on shape {shapes.show(shape)}",
-                f"an axis in [{-len(shape)}, {len(shape)})",
-                "choose a dimension that the tensor has",
-            )
-        )
     return shape
 
 
@@ -92,7 +81,7 @@ def _scan_kernel(combine: str) -> Any:
 
 def _along(ctx: Any, x: Any, axis: int, attrs: Any, cumulate: Any) -> Any:
     """Run ``cumulate`` on ``x`` with ``axis`` brought to the front, in the direction and precision wanted."""
-    axis = kernel_axis(ctx, axis, x.ndim)
+    axis = kernel_axis(ctx, axis, x.ndim, text="ScanOp: Expected scan axis in the range [{1}, {2}), but got {0}")
     if 0 in x.shape:
         return x
     xp = ctx.xp

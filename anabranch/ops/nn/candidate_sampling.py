@@ -35,11 +35,18 @@ Draw = Callable[[Any, Any, Any], Any]
 
 
 def _shapes(c: Any) -> list[Any]:
+    raw = c.shape("true_classes")
+    if raw is not None and len(raw) != 2:
+        raise ValueError(
+            f"Shape must be rank 2 but is rank {len(raw)}\ntrue_classes must be a matrix\n"
+            + errors.message(f"true_classes of rank {len(raw)}", "[batch, num_true]", "tf.expand_dims(true_classes, 1)")
+        )
     true = c.with_rank("true_classes", 2)
     number = c.attrs["num_true"]
     if true[1] not in (None, number):
         raise ValueError(
-            errors.message(
+            f"true_classes must have num_true columns, expected: {true[1]} was: {number}\n"
+            + errors.message(
                 f"true_classes with {true[1]} columns and num_true={number}", "as many columns", f"num_true={true[1]}"
             )
         )

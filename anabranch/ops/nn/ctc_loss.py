@@ -41,14 +41,15 @@ def check_lengths(ctx: Any, lengths: Any, time: int, batch: int) -> None:
     """Checks of kernels: a length for each sequence, none above the number of time steps."""
     ctx.check(
         lengths.shape == (batch,),
-        errors.FailedPreconditionError,
-        f"len(sequence_length) != batch_size. len(sequence_length): {lengths.size} batch_size: {batch}",
+        errors.InvalidArgumentError,
+        f"len(sequence_length) != batch_size.  len(sequence_length):  {lengths.size} batch_size: {batch}",
     )
     if lengths.shape == (batch,) and batch:
         ctx.check(
             (lengths <= time).all(),
-            errors.FailedPreconditionError,
-            f"sequence_length(b) <= {time}; the longest is {{0}}",
+            errors.InvalidArgumentError,
+            f"sequence_length({{0}}) <= {time}; the longest is {{1}}",
+            ctx.xp.argmax(lengths > time),
             ctx.xp.max(lengths),
         )
 

@@ -114,7 +114,8 @@ class SoftmaxCrossEntropyWithLogits(Op):
             return [(None,), (None, None)]
         if len(both) != 2:
             raise ValueError(
-                errors.message(
+                f"Shape must be broadcasted with rank 2, but is rank {len(both)}\n"
+                + errors.message(
                     f"logits of shape {shapes.show(c.shapes[0])} and labels of shape {shapes.show(c.shapes[1])}",
                     "matrices [batch, classes]",
                     "reshape them, or use tf.nn.softmax_cross_entropy_with_logits_v2, which takes any rank",
@@ -184,10 +185,18 @@ class SparseSoftmaxCrossEntropyWithLogits(Op):
         xp = ctx.xp
         batch, classes = x.shape
         if labels.shape != (batch,) or (batch and not classes):
+            shown = shapes.show(tuple(labels.shape))
+            lead = (
+                f"labels must be 1-D, but got shape {shown}"
+                if labels.ndim != 1
+                else f"logits and labels must have the same first dimension, got logits shape "
+                f"{shapes.show(tuple(x.shape))} and labels shape {shown}"
+            )
             ctx.check(
                 False,
                 errors.InvalidArgumentError,
-                errors.message(
+                f"{lead}\n"
+                + errors.message(
                     f"logits of shape {list(x.shape)} and labels of shape {list(labels.shape)}",
                     "logits [batch, classes] with at least one class, labels [batch]",
                     "tf.reshape(labels, [-1]), one index per row of the logits",

@@ -166,7 +166,7 @@ class SparseAccumulator(Accumulator):
         if rows.ndim == 0:
             self._refuse(op, "Values cannot be 0-dimensional.")
         if len(indices) != len(rows):
-            self._refuse(op, f"Expected {len(indices)} values for as many indices, got {len(rows)}")
+            self._refuse(op, f"Expected {len(indices)} non-empty input values, got {len(rows)}")
         if has_shape:
             if dense.ndim != 1:
                 self._refuse(op, f"Input shape should be vector but received shape: {shapes.show(dense.shape)}")
@@ -191,7 +191,12 @@ class SparseAccumulator(Accumulator):
         if has_shape and len(dense):
             bound = int(dense[0])
         if bound is not None and len(indices) and not (indices.min() >= 0 and indices.max() < bound):
-            self._refuse(op, f"indices {indices.min()} to {indices.max()} of a gradient of {bound} rows")
+            at = int(np.argmax((indices < 0) | (indices >= bound)))
+            self._refuse(
+                op,
+                f"Shape mismatch: index of slice {at} exceeded limits of shape; "
+                f"index is {indices[at]} exceeded {bound}",
+            )
         return owned(indices), owned(rows)
 
     def _added(self, gradient: Any) -> tuple[Any, ...]:

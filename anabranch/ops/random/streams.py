@@ -14,6 +14,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import RANDOM, Int, NotDifferentiable, Op, Type
+from anabranch.core.values import shapes
 from anabranch.ops.random import distributions, philox
 
 FLOATS = "half bfloat16 float double"
@@ -22,13 +23,21 @@ DRAWN = NotDifferentiable("random numbers do not depend on the inputs")
 
 def shape_of(c: Any) -> Any:
     """Shape rule of ops that draw as many numbers as their input ``shape`` says."""
+    given = c.shape("shape")
+    if given is not None and len(given) != 1:
+        raise ValueError(
+            f"Shape must be rank 1 but is rank {len(given)}\nshape must be a vector of {{int32,int64}}, "
+            f"got shape {shapes.show(given)}\n"
+            + errors.message(f"a shape of rank {len(given)}", "a vector of sizes", "[n] for n numbers")
+        )
     dims = c.vector("shape")
     if dims is None:
         return None
     for dim in dims:
         if dim is not None and dim < 0:
             raise ValueError(
-                errors.message(f"a random tensor of shape {dims}", "sizes of at least 0", "a shape such as [2, 3]")
+                f"Dimension {dim} must be >= 0\n"
+                + errors.message(f"a random tensor of shape {dims}", "sizes of at least 0", "a shape such as [2, 3]")
             )
     return tuple(dims)
 

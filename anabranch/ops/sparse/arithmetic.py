@@ -199,7 +199,13 @@ class SparseToDense(Op):
         xp = ctx.xp
         sizes = ints(sizes)
         require(
-            ctx, indices.ndim <= 2, f"sparse_indices should be a scalar, vector, or matrix, got {list(indices.shape)}"
+            ctx,
+            indices.ndim <= 2,
+            "sparse_indices should be a scalar, vector, or matrix, got shape {0}",
+            tuple(indices.shape),
+        )
+        require(
+            ctx, np.ndim(inputs[1]) == 1, "output_shape should be a vector, got shape {0}", tuple(np.shape(inputs[1]))
         )
         indices = indices if indices.ndim == 2 else xp.reshape(indices, (-1, 1))
         require(
@@ -210,9 +216,11 @@ class SparseToDense(Op):
         require(
             ctx,
             values.ndim == 0 or values.shape == (indices.shape[0],),
-            f"sparse_values has incorrect shape {list(values.shape)}, should be [] or [{indices.shape[0]}]",
+            "sparse_values has incorrect shape {0}, should be [] or [{1}]",
+            tuple(values.shape),
+            indices.shape[0],
         )
-        require(ctx, default.ndim == 0, f"default_value should be a scalar, not {list(default.shape)}")
+        require(ctx, default.ndim == 0, "default_value should be a scalar.")
         require(ctx, all(size >= 0 for size in sizes), f"output_shape {list(sizes)} has a negative size")
         total = math.prod(sizes)
         require(ctx, total < 2**63, f"output_shape {list(sizes)} has more elements than 64 bits can count")

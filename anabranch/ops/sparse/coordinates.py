@@ -303,11 +303,16 @@ _TWO = "a_indices: int64, a_values: T, a_shape: int64, b_indices: int64, b_value
 def _two(ctx: Any, inputs: Any) -> None:
     check_parts(ctx, inputs[0], inputs[1], inputs[2], "a")
     check_parts(ctx, inputs[3], inputs[4], inputs[5], "b")
+    first, second = ints(inputs[2]), ints(inputs[5])
     require(
         ctx,
-        np.array_equal(inputs[2], inputs[5]),
-        f"Operands' shapes do not match: {inputs[2].tolist()} and {inputs[5].tolist()}",
+        len(first) == len(second),
+        "Operands do not have the same ranks; got shapes: {0} and {1}",
+        " ".join(map(str, first)),
+        " ".join(map(str, second)),
     )
+    for dim, (one, other) in enumerate(zip(first, second, strict=True)):
+        require(ctx, one == other, "Operands' shapes do not match: got {0} and {1} for dimension {2}", one, other, dim)
 
 
 def _union(inputs: Any) -> tuple[np.ndarray, list[Any], list[np.ndarray]]:

@@ -115,7 +115,8 @@ def row_shape(c: ShapeContext, target: RawShape, indices: RawShape, updates: Raw
     wanted = shapes.concatenate(indices, None if target is None else target[1:])
     if not shapes.is_compatible(updates, wanted):
         raise ValueError(
-            errors.message(
+            f"{_difference(wanted, updates)}\n"
+            + errors.message(
                 f"updates of shape {shapes.show(updates)} for indices of shape {shapes.show(indices)} into "
                 f"shape {shapes.show(target)}",
                 f"a scalar or shape {shapes.show(wanted)} (indices.shape + ref.shape[1:])",
@@ -127,6 +128,15 @@ def row_shape(c: ShapeContext, target: RawShape, indices: RawShape, updates: Raw
     return target if target is None or wanted is None else (target[0], *shapes.merge(updates, wanted)[len(indices) :])  # type: ignore[index,arg-type]
 
 
+def _difference(first: RawShape, second: RawShape) -> str:
+    """What keeps two shapes from being the same, in TensorFlow's words."""
+    try:
+        shapes.merge(first, second)
+    except ValueError as problem:
+        return str(problem).partition("\n")[0].removesuffix(".")
+    return ""
+
+
 def slice_shape(c: ShapeContext, target: RawShape, indices: RawShape, updates: RawShape) -> RawShape:
     """The target's shape; updates must be ``indices.shape[:-1] + target.shape[k:]`` where ``k = indices.shape[-1]``."""
     if indices is None:
@@ -136,6 +146,15 @@ def slice_shape(c: ShapeContext, target: RawShape, indices: RawShape, updates: R
     depth = indices[-1]
     if depth is None or target is None:
         return target
+    if 0 in target[:depth] and 0 not in indices[:-1] and None not in indices and indices[:-1] and updates is not None:
+        raise ValueError(
+            "Indices and updates specified for empty output shape\n"
+            + errors.message(
+                f"indices of shape {shapes.show(indices)} into shape {shapes.show(target)}",
+                "no indices where there are no elements",
+                "a shape without a 0",
+            )
+        )
     if not 0 < depth <= len(target):
         raise ValueError(
             errors.message(
@@ -146,8 +165,21 @@ def slice_shape(c: ShapeContext, target: RawShape, indices: RawShape, updates: R
         )
     wanted = shapes.concatenate(indices[:-1], target[depth:])
     if not shapes.is_compatible(updates, wanted):
+        assert updates is not None
+        batch = len(indices) - 1
+        outer, inner = updates[:batch], updates[batch:]
+        name = "output" if c.definition.type_name == "ScatterNd" else "input"
+        lead = (
+            f"The outer {batch} dimensions of indices.shape={shapes.show(indices)} must match the outer {batch} "
+            f"dimensions of updates.shape={shapes.show(updates)}: {_difference(indices[:-1], outer)}"
+            if not shapes.is_compatible(indices[:-1], outer)
+            else f"The inner {len(target) - depth} dimensions of {name}.shape={shapes.show(target)} must match the "
+            f"inner {len(inner)} dimensions of updates.shape={shapes.show(updates)}: "
+            f"{_difference(target[depth:], inner)}"
+        )
         raise ValueError(
-            errors.message(
+            f"{lead}\n"
+            + errors.message(
                 f"updates of shape {shapes.show(updates)} for indices of shape {shapes.show(indices)} into "
                 f"shape {shapes.show(target)}",
                 f"shape {shapes.show(wanted)} (indices.shape[:-1] + ref.shape[{depth}:])",

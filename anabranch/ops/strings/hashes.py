@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.core import errors
 from anabranch.core.contract.api import public, public_op
 from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op
 from anabranch.core.graph.build import build
@@ -194,11 +195,11 @@ class StringToHashBucketStrong(Op):
     gradient = _NO_GRADIENT
 
     def shape(c):
-        if len(c.attrs["key"]) != 2:
-            raise ValueError(f"Key must have 2 elements, but it has {len(c.attrs['key'])}")
         return c.shapes[0]
 
     def host_kernel(ctx, inputs, attrs):
+        key = attrs["key"]
+        ctx.check(len(key) == 2, errors.InvalidArgumentError, f"Key must have 2 elements, but it has {len(key)}")
         return _buckets(functools.partial(siphash, tuple(attrs["key"])), inputs[0], attrs["num_buckets"])
 
 

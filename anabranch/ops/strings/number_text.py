@@ -16,7 +16,7 @@ _DTYPES = (
 )
 
 
-def _check_format(attrs: dict[str, Any]) -> None:
+def _check_format(ctx: Any, attrs: dict[str, Any]) -> None:
     dtype = attrs["T"]
     if dtype.name == "variant":
         raise NotImplementedError(
@@ -25,17 +25,16 @@ def _check_format(attrs: dict[str, Any]) -> None:
             )
         )
     inexact = dtype.is_floating or dtype.is_complex
-    if attrs["scientific"] and attrs["shortest"]:
-        raise ValueError("Cannot select both scientific and shortest notation")
-    if attrs["fill"] not in ("", " ", "0", "-", "+"):
-        raise ValueError(f"Fill argument not supported: {attrs['fill']!r}; write one of '0', ' ', '-' or '+'")
-    for name in ("scientific", "shortest"):
-        if attrs[name] and not inexact:
-            raise ValueError(f"{name} format not supported for datatype {dtype.name}")
-    if attrs["precision"] >= 0 and not inexact:
-        raise ValueError(f"precision not supported for datatype {dtype.name}")
-    if attrs["width"] >= 0 and dtype.is_bool:
-        raise ValueError(f"width not supported for datatype {dtype.name}")
+    scientific, shortest, fill = attrs["scientific"], attrs["shortest"], attrs["fill"]
+    wrong = errors.InvalidArgumentError
+    ctx.check(len(fill) <= 1, wrong, "Fill string must be one or fewer characters")
+    text = f"Fill argument not supported: {fill!r}; write one of '0', ' ', '-' or '+'"
+    ctx.check(fill in ("", " ", "0", "-", "+"), wrong, text)
+    ctx.check(not (scientific and shortest), wrong, "Cannot select both scientific and shortest notation")
+    text = f"scientific and shortest format not supported for datatype {dtype.name}"
+    ctx.check(inexact or not (scientific or shortest), wrong, text)
+    ctx.check(inexact or attrs["precision"] < 0, wrong, f"precision not supported for datatype {dtype.name}")
+    ctx.check(attrs["width"] < 0 or not dtype.is_bool, wrong, f"width not supported for datatype {dtype.name}")
 
 
 class AsString(Op):
@@ -54,10 +53,10 @@ class AsString(Op):
     gradient = NotDifferentiable("a string has no gradient")
 
     def shape(c):
-        _check_format(c.attrs)
         return c.shapes[0]
 
     def host_kernel(ctx, inputs, attrs):
+        _check_format(ctx, attrs)
         dtype = attrs["T"]
         width = str(attrs["width"]) if attrs["width"] >= 0 else ""
         flag = attrs["fill"] if width else ""

@@ -318,9 +318,9 @@ def test_vocabulary_table(session) -> None:
         (lambda c: c.index_table_from_file("f", vocab_size=0), ValueError, "vocab_size must be greater than 0, got 0"),
         (lambda c: c.index_table_from_file("f", num_oov_buckets=-1), ValueError, "greater or equal than 0, got -1"),
         (lambda c: c.index_table_from_tensor(None), ValueError, "vocabulary_list must be specified"),
-        (lambda c: c.index_table_from_tensor([1, 2]), ValueError, "Expected string, got int32"),
+        (lambda c: c.index_table_from_tensor([1, 2]), ValueError, "Expected non-integer, got <dtype: 'int32'>"),
         (lambda c: c.index_table_from_tensor([1.0], dtype=tf.float32), TypeError, "Only integer and string keys"),
-        (lambda c: c.IdTableWithHashBuckets(None, 0), ValueError, "num_oov_buckets must be > 0"),
+        (lambda c: c.IdTableWithHashBuckets(None, 0), ValueError, "oov_buckets must be > 0 if no table is supplied"),
         (lambda c: c.IdTableWithHashBuckets(None, 1, "md5"), TypeError, "must be of type HasherSpec"),
         (lambda c: c.IdTableWithHashBuckets(None, 1, c.HasherSpec("md5", None)), ValueError, "Unknown hasher md5"),
         (lambda c: c.StrongHashSpec([1]), ValueError, "key must have size 2"),
@@ -420,11 +420,14 @@ def test_numbers_as_strings(session) -> None:
     assert shown([True, False]) == ["true", "false"]
     assert shown(np.complex64([1 + 2j])) == ["(1.000000,2.000000)"]
     assert shown(tf.constant(["x"])) == ["x"]
-    for arguments, message in (
-        ({"scientific": True, "shortest": True}, "Cannot select both"),
-        ({"fill": "x"}, "Fill argument not supported"),
+    for value, arguments, message in (
+        (np.float32(1), {"scientific": True, "shortest": True}, "Cannot select both"),
+        (np.float32(1), {"fill": "x"}, "Fill argument not supported"),
+        (np.float32(1), {"fill": "xy"}, "Fill string must be one or fewer characters"),
+        (1, {"precision": 3}, "precision not supported for datatype int32"),
+        (1, {"shortest": True}, "scientific and shortest format not supported for datatype int32"),
+        (True, {"width": 3}, "width not supported for datatype bool"),
     ):
-        with pytest.raises(ValueError, match=message):
-            tf.as_string(np.float32(1), **arguments)
-    with pytest.raises(ValueError, match="precision not supported for datatype int32"):
-        tf.as_string(1, precision=3)
+        text = tf.as_string(value, **arguments)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            session.run(text)
