@@ -1,4 +1,4 @@
-"""The words with which errors begin that programs match, of all families but the array ops, which have their own file."""
+"""The words with which errors begin that programs match: of all families but arrays, which have a file of their own."""
 
 from __future__ import annotations
 

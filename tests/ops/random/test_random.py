@@ -302,7 +302,7 @@ def refused():
         (lambda: tf.random_normal([2], dtype=tf.int32), r"Invalid dtype tf.int32\nGiven: random_normal of int32"),
         (lambda: tf.random_uniform([2], dtype=tf.int32), r"Must specify maxval for integer dtype(.|\n)*Instead"),
         (lambda: tf.random_uniform([2, -1]), r"Given: a random tensor of shape \[2, -1\]\nExpected: sizes of"),
-        (lambda: tf.random_normal([[2]]), r"input 'shape' of op type 'RandomStandardNormal' has shape \[1,1\]"),
+        (lambda: tf.random_normal([[2]]), r"shape must be a vector of \{int32,int64\}, got shape \[1,1\]"),
         (lambda: tf.random_uniform([2], [1], [2], tf.int32), "input 'minval' of op type 'RandomUniformInt' has"),
         (lambda: tf.multinomial([1.0], 2), r"input 'logits' of op type 'Multinomial' has shape \[1\]"),
         (lambda: tf.multinomial([[1.0]], -2), "Given: num_samples=-2\nExpected: a number of 0 or more"),
