@@ -260,3 +260,25 @@ def test_rows_that_are_not_numbers_are_not_added(type_name: str, dtype: Any) -> 
     with tf.Graph().as_default():
         fetch = build(type_name, tf.constant(rows), np.int32([0]), tf.constant(rows[:1]))
         refused(fetch, {}, "Unsupported dtype")
+
+
+@pytest.mark.parametrize("type_name", ["Conv3DBackpropInput", "Conv3DBackpropFilter"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_gradients_of_convolutions_know_the_ranks_of_their_operands(type_name: str, place: int) -> None:
+    arrays = [np.ones((1, 2, 2, 2, 1), np.float32) for _ in range(3)]
+    arrays[place] = np.float32(1)
+    feeds = {tf.placeholder(tf.float32): array for array in arrays}
+    fetch = build(type_name, *feeds, strides=[1, 1, 1, 1, 1], padding="SAME")
+    name = ("input", "filter", "out_backprop")[place]
+    refused(fetch, feeds, f"(?s)must be rank 5 but is rank 0.*'{name}'")
+
+
+@pytest.mark.parametrize(
+    ("indices", "values", "sizes"),
+    [([[0]], [1], [-1]), ([[0]], [1], []), ([[0, 1]], [1], [3]), ([[0], [1]], [1], [3]), ([[0]], [1], [3, -2])],
+)
+def test_slices_of_what_is_no_sparse_tensor(indices: Any, values: Any, sizes: Any) -> None:
+    operands = [np.array(indices, np.int64), np.array(values, np.int64), np.array(sizes, np.int64)]
+    feeds = {tf.placeholder(tf.int64): operand for operand in operands}
+    dataset = build("SparseTensorSliceDataset", *feeds)
+    refused(build("DatasetCardinality", dataset), feeds, "Input shape should hold at least one size")

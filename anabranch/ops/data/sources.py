@@ -220,6 +220,12 @@ class SparseSlices(Dataset):
             errors.InvalidArgumentError,
             f"Input shape should be a vector but received shape {shapes.show(sizes.shape)}",
         )
+        ctx.check(
+            sizes.size > 0 and sizes.min() >= 0 and indices.shape == (len(values), len(sizes)),
+            errors.InvalidArgumentError,
+            f"Input shape should hold at least one size of 0 or more, and indices a row of {len(sizes)} for each of "
+            f"{len(values)} values; received {sizes.tolist()} and indices of shape {shapes.show(indices.shape)}",
+        )
         rows = indices[:, 0]
         ctx.check(
             bool(np.all(rows[1:] >= rows[:-1])),

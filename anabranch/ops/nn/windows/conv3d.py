@@ -103,12 +103,10 @@ class Conv3DBackpropInput(Op):
     signature = "input: T, filter: T, out_backprop: T -> output: T"
     attrs = _old_attrs()
     effect = PURE
+    shape = convolution_rules.gradient_shape(5, "input")
     kernel, host_kernel = convolution_rules.input_gradient_kernels(shape_operand=False)
     flops = convolution_rules.flops
     cost = Cost.WINDOWS
-
-    def shape(c):
-        return c.with_rank("input", 5)
 
     def gradient(op, grad):
         _, f, g = op.inputs
@@ -126,12 +124,10 @@ class Conv3DBackpropFilter(Op):
     signature = "input: T, filter: T, out_backprop: T -> output: T"
     attrs = _old_attrs()
     effect = PURE
+    shape = convolution_rules.gradient_shape(5, "filter")
     kernel, host_kernel = convolution_rules.filter_gradient_kernels(shape_operand=False)
     flops = convolution_rules.flops
     cost = Cost.WINDOWS
-
-    def shape(c):
-        return c.with_rank("filter", 5)
 
     def gradient(op, grad):
         x, _, g = op.inputs
