@@ -1,8 +1,8 @@
 """``tf.contrib.all_reduce``: the mean or sum of gradients on each of several devices.
 
-TensorFlow has an algorithm for each way in which devices may be connected. Here all of them are one: the tensors are
-reduced on the device of the first, and each other device takes the result from there, as in
-:mod:`anabranch.contrib.nccl`. What says how the work is cut into pieces and where these go has no effect.
+TensorFlow has an algorithm for each way in which devices may be connected. Here all of them are one: each device
+reduces the tensors of all, which is one collective to the compiled tier, as in :mod:`anabranch.contrib.nccl`. What says
+how the work is cut into pieces and where these go has no effect.
 """
 
 from __future__ import annotations
@@ -43,7 +43,14 @@ def _reduced(
 
 
 def _binary(red_op: Callable[[Tensor, Tensor], Tensor]) -> Callable[[list[Tensor]], Tensor]:
-    return lambda tensors: functools.reduce(red_op, tensors)
+    """A reduction by an op of two tensors: for the usual ones by an op that takes all."""
+    of_all = {
+        tf.add: tf.add_n,
+        tf.multiply: nccl.stacked(tf.reduce_prod),
+        tf.minimum: nccl.stacked(tf.reduce_min),
+        tf.maximum: nccl.stacked(tf.reduce_max),
+    }
+    return of_all.get(red_op) or (lambda tensors: functools.reduce(red_op, tensors))
 
 
 def _of_any(red_op: Callable[..., Tensor]) -> Callable[[list[Tensor]], Tensor]:

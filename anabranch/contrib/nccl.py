@@ -1,12 +1,11 @@
 """``tf.contrib.nccl``: sums, products and bounds over tensors on several devices, and copies of one.
 
-A reduction is computed on the device of the first tensor, and each other device takes the result from there: with n
-devices 2 (n - 1) copies from device to device. Any of the results may be used without the others.
+Each device computes the result from the tensors of all, which is one collective to the compiled tier
+(:mod:`anabranch.runtime.plans.replicas`) where all results are used. Any of them may be used without the others.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 
 import anabranch as tf
@@ -42,18 +41,16 @@ def placed(tensors: Sequence[Tensor], what: str) -> list[Tensor]:
 
 def on_each(tensors: Sequence[Tensor], reduce: Callable[[list[Tensor]], Tensor]) -> list[Tensor]:
     """What ``reduce`` makes of tensors, on the device of each of them."""
-    first, *others = tensors
-    with tf.device(first.device):
-        result = reduce(list(tensors))
-    results = [result]
-    for tensor in others:
+    results = []
+    for tensor in tensors:
         with tf.device(tensor.device):
-            results.append(tf.identity(result))
+            results.append(reduce(list(tensors)))
     return results
 
 
-def _folded(combine: Callable[[Tensor, Tensor], Tensor]) -> Callable[[list[Tensor]], Tensor]:
-    return lambda tensors: functools.reduce(combine, tensors)
+def stacked(reduce: Callable[..., Tensor]) -> Callable[[list[Tensor]], Tensor]:
+    """What reduces tensors as an axis of one."""
+    return lambda tensors: reduce(tf.stack(tensors), axis=0)
 
 
 @public("contrib.nccl.all_sum")
@@ -84,19 +81,19 @@ def all_sum(tensors: Sequence[Tensor]) -> list[Tensor]:
 @public("contrib.nccl.all_prod")
 def all_prod(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The product of tensors of one shape, on the device of each of them; see :func:`all_sum`."""
-    return on_each(placed(tensors, "all reduce"), _folded(tf.multiply))
+    return on_each(placed(tensors, "all reduce"), stacked(tf.reduce_prod))
 
 
 @public("contrib.nccl.all_min")
 def all_min(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The least of each element of tensors of one shape, on the device of each of them; see :func:`all_sum`."""
-    return on_each(placed(tensors, "all reduce"), _folded(tf.minimum))
+    return on_each(placed(tensors, "all reduce"), stacked(tf.reduce_min))
 
 
 @public("contrib.nccl.all_max")
 def all_max(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The greatest of each element of tensors of one shape, on the device of each of them; see :func:`all_sum`."""
-    return on_each(placed(tensors, "all reduce"), _folded(tf.maximum))
+    return on_each(placed(tensors, "all reduce"), stacked(tf.reduce_max))
 
 
 @public("contrib.nccl.reduce_sum")

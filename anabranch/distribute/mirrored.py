@@ -32,6 +32,8 @@ def local_devices(devices: Sequence[str] | None) -> list[str]:
 class MirroredStrategy(Strategy):
     """A copy of the variables on each of several devices of this process, kept alike by updates with summed gradients.
 
+    Replicas that do the same are one program over the devices (:mod:`anabranch.runtime.plans.replicas`).
+
     Args:
         devices: names of devices; all GPUs, or the CPU, if None.
         cross_device_ops: how values are reduced.

@@ -62,8 +62,18 @@ def reduced(how: ReduceOp, values: Sequence[Any]) -> Any:
 
 
 def on_each(how: ReduceOp, values: Sequence[Any], devices: Sequence[str]) -> PerReplica:
-    """The reduction of values, on each of some devices: computed on the first."""
+    """The reduction of values, on each of some devices.
+
+    Where each device has one of the values all of them compute it, which is one collective to the compiled tier
+    (:mod:`anabranch.runtime.plans.replicas`); otherwise the first does, and the others take the result from there.
+    """
     builder = current_builder()
+    if len(values) == len(devices) > 1 and len(set(map(id, values))) > 1:
+        results = []
+        for device in devices:
+            with builder.device(device):
+                results.append(reduced(how, values))
+        return PerReplica(results)
     with builder.device(devices[0]):
         result = reduced(how, values)
     return copied(result, devices)
@@ -86,7 +96,7 @@ def copied(value: Any, devices: Sequence[str]) -> PerReplica:
 
 @public("distribute.CrossDeviceOps")
 class CrossDeviceOps:
-    """How replicas reduce values; all of them compute the sum on one device and copy it to the others.
+    """How replicas reduce values: each computes the sum of all, which is one collective (:func:`on_each`).
 
     Subclasses may override :meth:`reduce_implementation`.
     """

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from anabranch.core import errors
+from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
@@ -25,7 +26,6 @@ from anabranch.distribute.reductions import reduce_op as as_reduce_op
 from anabranch.distribute.values import PerReplica
 from anabranch.distribute.variables import MirroredVariable, SyncOnReadVariable
 from anabranch.ops.control.public_dependencies import group
-from anabranch.train import optimizer as optimizers
 from anabranch.variables import replica_frames
 from anabranch.variables.replica_frames import Frame
 from anabranch.variables.scope_state import VariableAggregation, VariableSynchronization
@@ -409,7 +409,7 @@ def apply_merged(
     return group(*updates)
 
 
-optimizers.apply_elsewhere = apply_gradients
+hooks.fill("apply_in_replicas", apply_gradients)
 
 
 @public("distribute.OneDeviceStrategy")

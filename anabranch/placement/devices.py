@@ -20,6 +20,26 @@ class Device(NamedTuple):
         return f"{LOCAL_TASK}/device:{self.platform.upper()}:{self.number}"
 
 
+class Mesh(NamedTuple):
+    """Devices on which one program runs, the same on each."""
+
+    devices: tuple[Device, ...]
+
+    @property
+    def platform(self) -> str:
+        """That of the devices."""
+        return self.devices[0].platform
+
+    @property
+    def number(self) -> int:
+        """That of the first."""
+        return self.devices[0].number
+
+    def __str__(self) -> str:
+        first, last = self.devices[0], self.devices[-1]
+        return f"{len(self.devices)} devices as one, {first} to {last.platform.upper()}:{last.number}"
+
+
 class Devices:
     """The devices of a session. Asking how many there are starts the compiler's runtime.
 

@@ -27,7 +27,7 @@ from anabranch.runtime import channel_ops, fast_path, first_failure, host_ops, p
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.interpreter import body_plans, nested, stretches
 from anabranch.runtime.interpreter.python_results import Recorded
-from anabranch.runtime.plans import ahead, binding, policy, shape_families
+from anabranch.runtime.plans import ahead, binding, policy, replicas, shape_families
 from anabranch.runtime.plans.items import ProgramItem, Segment
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.resources import ResourceHandle, ResourceManager, Slot, Version
@@ -306,6 +306,7 @@ class Executor:
             capacities.TooRoomy,
             capacities.Exceeded,
             batches.NotPadded,
+            replicas.KeptApart,
         ) as cut:
             self.plan.require(cut, segment, items)
             raise _CutAnew from None

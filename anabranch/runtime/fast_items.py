@@ -15,7 +15,7 @@ from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.borrowing import lent, may_borrow
 from anabranch.runtime.state.resources import RandomCounter, Version
 from anabranch.runtime.step import NO_RNG, Call, Transaction, random_words, run_wave
-from anabranch.runtime.values import on_device, to_host
+from anabranch.runtime.values import on_device, on_devices, to_host
 from anabranch.xla import engine
 
 if TYPE_CHECKING:
@@ -71,12 +71,19 @@ class HostOp:
 class BoundProgram:
     """A program call in a form."""
 
-    __slots__ = ("_checks", "_device", "_known", "_sources", "_traced", "call", "counters", "facts")
+    __slots__ = ("_checks", "_device", "_known", "_sources", "_traced", "_where", "call", "counters", "facts")
 
     def __init__(
-        self, call: Call, sources: list[int], checks: list[tuple[int, Any]], counters: list[RandomCounter]
+        self,
+        call: Call,
+        sources: list[int],
+        checks: list[tuple[int, Any]],
+        counters: list[RandomCounter],
+        where: Sequence[Any] | None = None,
     ) -> None:
         self.call = call
+        self._where = where
+        """The device of each argument, where they are on several."""
         self.counters = counters
         self.facts = facts = call.executable.facts
         self._sources = sources
@@ -92,7 +99,7 @@ class BoundProgram:
         """What the program is called with."""
         if self._device is not None or engine.other_devices_used():
             taken = [values[i] if i >= 0 else current[~i] for i in self._sources]
-            return tuple(on_device(taken, self._device))
+            return tuple(on_device(taken, self._device) if self._where is None else on_devices(taken, self._where))
         return tuple([values[i] if i >= 0 else current[~i].for_program() for i in self._sources])
 
     def run(self, values: list[Any], current: Sequence[Version], transaction: Transaction) -> Sequence[int]:

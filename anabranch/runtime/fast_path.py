@@ -292,7 +292,11 @@ class Form:
             pairs = zip(arguments, sources, strict=True)
             checks = [(place, attempt.env[key].shape) for key, place in pairs if place in local]
             call = Call(program, executable, slots, owns_all, True, waits, engine.is_wide(executable.function))
-            self.last = BoundProgram(call, sources, checks, [state.counters[op] for op in program.random_ops])
+            where = program.devices_of_inputs
+            if where is not None:
+                where = [device for i, device in enumerate(where) if i not in static]
+            counters = [state.counters[op] for op in program.random_ops]
+            self.last = BoundProgram(call, sources, checks, counters, where)
             wave.append((item.goes_last, self.last))
             if item.wave < 0 or number == len(segment.items) - 1 or segment.items[number + 1].wave != item.wave:
                 self.items.append(self.last if len(wave) == 1 else Wave(wave, plan.rank))

@@ -16,14 +16,15 @@ from anabranch.core.contract import faults, kernels
 from anabranch.core.values.list_values import TracedList
 from anabranch.runtime import host_ops, results
 from anabranch.runtime.attempt import Attempt
-from anabranch.runtime.plans import shape_families
+from anabranch.runtime.plans import replicas, shape_families
 from anabranch.runtime.plans.items import ProgramItem
 from anabranch.runtime.step import Call, device_failure, random_words
 from anabranch.runtime.step import run_wave as run_calls
-from anabranch.runtime.values import Published, on_device, to_host
+from anabranch.runtime.values import Published, on_device, on_devices, to_host
 from anabranch.xla import capacities, engine, lowering
 from anabranch.xla.executables import Means, NotStored
 from anabranch.xla.program import UNTRACEABLE
+from anabranch.xla.replicated_program import Unlike
 
 MAX_STATIC_VARIANTS = 16
 """After this many distinct values of what a program must know at compile time, further ones are interpreted."""
@@ -109,7 +110,9 @@ def _prepare(attempt: Attempt, item: ProgramItem) -> _Ready | None:
         return None  # a variable without value that the step may do without
     engine.refuse_after_fork()
     try:
-        inputs = on_device([env[key] for key in program.inputs], program.device)
+        values = [env[key] for key in program.inputs]
+        where = program.devices_of_inputs
+        inputs = on_device(values, program.device) if where is None else on_devices(values, where)
     except kernels.NotCompilable:  # a list whose elements do not fit into one array
         return None
     size = plan.batch_size(env) if program.batch_axes else 0
@@ -205,6 +208,9 @@ def _executable(
     except faults.KernelBug as bug:
         item.refused, item.bug = bug.text, bug
         return None
+    except Unlike as problem:
+        item.refused = f"replicas differ: {problem}"
+        replicas.note_unlike(plan, program)
     except UNTRACEABLE as problem:
         # Tracing met what can only fail at run time: the interpreter says which op fails first in effect order.
         item.refused = f"{type(problem).__name__}: {problem}".partition("\n")[0]

@@ -48,6 +48,14 @@ def on_device(values: Sequence[Any], device: Any) -> list[Any]:
     return engine.moved(arrays, device)
 
 
+def on_devices(values: Sequence[Any], devices: Sequence[Any]) -> list[Any]:
+    """Values of a step, each on a placed device, or (None) wherever it is."""
+    return [
+        device_value(value) if device is None else on_device([value], device)[0]
+        for value, device in zip(values, devices, strict=True)
+    ]
+
+
 def device_value(value: Any) -> Any:
     """The array behind a value."""
     if isinstance(value, Version):

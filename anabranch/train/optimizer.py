@@ -7,11 +7,12 @@ which slots it keeps, which numbers it takes, and which op updates a variable fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, KeysView, Sequence, ValuesView
+from collections.abc import Iterable, KeysView, Sequence, ValuesView
 from typing import Any
 
 from anabranch.autodiff.gradients import gradients
 from anabranch.core import errors
+from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
@@ -23,19 +24,12 @@ from anabranch.core.values import dtypes
 from anabranch.eager.tape import GradientTape
 from anabranch.ops.control.public_dependencies import group, tuple_
 from anabranch.train import slots
+from anabranch.variables import replica_frames
 from anabranch.variables.listing import trainable_variables
 from anabranch.variables.partitioned import PartitionedVariable
 from anabranch.variables.resource_variable import ResourceVariable
 from anabranch.variables.tracking import Trackable, joined
 from anabranch.variables.variable import Variable
-
-
-def _applied_here(optimizer: Any, pairs: Any, global_step: Any, name: str | None) -> Any:
-    return NotImplemented
-
-
-apply_elsewhere: Callable[[Any, Any, Any, str | None], Any] = _applied_here
-"""Applies gradients where a distribution strategy is in force; NotImplemented where none is. Strategies set it."""
 
 
 def is_resource(variable: Any) -> bool:
@@ -244,9 +238,10 @@ class Optimizer(Trackable):
                 f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.\n"
                 + errors.message("None for each variable", "at least one gradient", "check what the loss depends on")
             )
-        merged = apply_elsewhere(self, pairs, global_step, name)
-        if merged is not NotImplemented:
-            return merged
+        if replica_frames.top() is not None:
+            merged = hooks.apply_in_replicas(self, pairs, global_step, name)
+            if merged is not NotImplemented:
+                return merged
         builder = current_builder()
         # Slots outlive the branch or loop in which a program may train.
         with builder.init_scope():

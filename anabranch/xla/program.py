@@ -147,6 +147,8 @@ class Program:
         self.capacities = capacities.Capacities()
         self._device_constants: tuple[Any, ...] | None = None
         self._structure_key: Any = None
+        self.devices_of_inputs: list[Any] | None = None
+        """Where each input is taken, if that is not the program's device for all; None for wherever it is."""
 
     def _flattened(self, ops: Sequence[Operation]) -> Iterator[Operation]:
         """Ops and those in their bodies: failed checks are told by place, as programs are shared by structure."""
@@ -489,10 +491,7 @@ class Program:
         facts.names_ops = names_ops
 
         def trace(facts: Facts, donated: Any, inputs: Any, constants: Any, rng: Any, before: Any = None) -> Any:
-            for _ in range(len(lowering.emits_checks) + len(self.flat_ops) + 1):
-                with contextlib.suppress(lowering.MoreChecks):
-                    return self._trace(donated, inputs, constants, rng, static, facts, bounds, before)
-            raise errors.InternalError(None, None, "tracing a program did not settle")
+            return self._settled(facts, donated, inputs, constants, rng, static, bounds, before)
 
         def anabranch_program(donated: Any, inputs: Any, *rest: Any) -> Any:
             if batch:
@@ -537,6 +536,27 @@ class Program:
         return batches.padded(trace, facts_of, capacity, self.flat_ops, resized, tuple(inputs), size, rest)
 
     # -- tracing ------------------------------------------------------------------------------------------------------
+    def _settled(
+        self,
+        facts: Facts,
+        donated: Any,
+        inputs: Any,
+        constants: Any,
+        rng: Any,
+        static: dict[int, np.ndarray],
+        bounds: dict[int, int],
+        before: Any = None,
+    ) -> Any:
+        """Trace, anew as long as kernels make checks that were not known of."""
+        for _ in range(len(lowering.emits_checks) + len(self.flat_ops) + 1):
+            with contextlib.suppress(lowering.MoreChecks):
+                return self._trace(donated, inputs, constants, rng, static, facts, bounds, before)
+        raise errors.InternalError(None, None, "tracing a program did not settle")
+
+    def _compute(self, run: lowering.Scope, op: Operation) -> None:
+        """Trace an op that does not wait for the checks."""
+        run.everything(op, None)
+
     def _trace(
         self,
         donated: Any,
@@ -578,7 +598,7 @@ class Program:
 
         def each(op: Operation) -> None:
             with engine.jax().named_scope(f"op{places[op]}") if facts.recorder else contextlib.nullcontext():
-                run.only_checks(op) if op in late else run.everything(op, None)
+                run.only_checks(op) if op in late else self._compute(run, op)
 
         rolled_blocks.compute(run, env, self._units, each)
         for op in self.group.checked:

@@ -11,14 +11,15 @@ import pytest
 
 import anabranch as tf
 
-CASES = Path(__file__).with_name("on_eight_devices.py")
+CASES = Path(__file__).parent
 
 
 @pytest.mark.multiprocess
 @pytest.mark.timeout(400)
-def test_on_eight_devices():
+@pytest.mark.parametrize("cases", ["on_eight_devices.py", "replicas_as_one.py"])
+def test_on_eight_devices(cases):
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(CASES)],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(CASES / cases)],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "ANABRANCH_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu"},
         capture_output=True,

@@ -56,6 +56,7 @@ NAMES = {
     "session_worker": "cluster: (target, SessionOptions, ConfigProto or None) -> what runs a session's steps there",
     "reset_target": "cluster: (target, containers, ConfigProto or None) -> None, for Session.reset",
     "graph_def": "core.graph_def: (graph, from_version, add_shapes) -> GraphDef",
+    "apply_in_replicas": "distribute: (optimizer, pairs, global step, name) -> an update, NotImplemented if alone",
 }
 for _name in NAMES:
     _slots[_name] = _empty(_name)
@@ -186,3 +187,8 @@ def session_worker(*args: Any) -> Any:
 def reset_target(*args: Any) -> None:
     """See :data:`NAMES`."""
     _slots["reset_target"](*args)
+
+
+def apply_in_replicas(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["apply_in_replicas"](*args)

@@ -7,7 +7,7 @@ from typing import Any
 
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.state_key import StateKey
-from anabranch.placement.devices import Device
+from anabranch.placement.devices import Device, Mesh
 
 
 def explain(plan: Any) -> str:
@@ -34,7 +34,7 @@ def explain(plan: Any) -> str:
             for op in item.program.group.ops:
                 types[op.type] = types.get(op.type, 0) + 1
             text = ", ".join(f"{count} {name}" if count > 1 else name for name, count in sorted(types.items()))
-            device = plan.device[item.program.group.ops[-1]]
+            device = _device_of(plan, item)
             beside = wave == item.wave >= 0
             wave = item.wave
             where = f"{device}, beside the last" if beside else f"{device}"
@@ -61,9 +61,18 @@ def explain(plan: Any) -> str:
     return "\n".join(lines)
 
 
+def _device_of(plan: Any, item: Any) -> Device | Mesh:
+    mesh = item.program.device
+    if isinstance(mesh, Mesh):
+        return mesh
+    device: Device = plan.device[item.program.group.ops[-1]]
+    return device
+
+
 def _placement(plan: Any, item: Any) -> Iterator[str]:
     """Why a program is where it is, and what comes to it from other devices."""
-    device = plan.device[item.program.group.ops[-1]]
+    device = _device_of(plan, item)
+    inside = device.devices if isinstance(device, Mesh) else (device,)
     ops = [op for op in item.program.group.ops if op.role is not Role.CONSTANT]
     reasons = plan.device.reasons_of(ops)
     if reasons:
@@ -71,8 +80,8 @@ def _placement(plan: Any, item: Any) -> Iterator[str]:
     moved: dict[Device, list[str]] = {}
     for key in item.program.inputs:
         maker = key.maker if isinstance(key, StateKey) else plan.producer(key)
-        source = plan.device.get(maker, device)
-        if source != device and not plan.runs_on_host(maker):
+        source = plan.device.get(maker, inside[0])
+        if source not in inside and not plan.runs_on_host(maker):
             moved.setdefault(source, []).append(maker.name)
     for source, names in moved.items():
         yield f"moved here from {source}: {', '.join(names)}"

@@ -15,6 +15,9 @@ run in any of the layers ``a`` to ``b`` runs in the middle. This is an order: al
 falls, and where the link costs a layer both rise. Small ops on which no other device waits move on, to where they are
 used.
 
+*Several devices as one* (:mod:`anabranch.runtime.plans.replicas`). Such a program keeps all devices at work by itself,
+so its ops get as few layers as they can.
+
 *Writes.* Programs that own the buffers of variables are the last of the segment, and nothing that can fail may run
 beside or after them. So where several devices write, and a check of one may come as late as a write of another, the
 writes, and what follows from them, get a layer of their own: the checks have passed by then.
@@ -24,6 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from anabranch.core.graph.operation import Operation
@@ -64,11 +68,24 @@ def of_one_device(ops: Sequence[Operation], order: Ordering) -> list[Row]:
     return _rows(ops, layer, order.on_host)
 
 
-def of_several_devices(ops: Sequence[Operation], order: Ordering, device: Mapping[Operation, object]) -> list[Row]:
-    """The layers of ops, in the order of effects, with programs on several devices."""
+def of_several_devices(
+    ops: Sequence[Operation],
+    order: Ordering,
+    device: Mapping[Operation, object],
+    together: Container[Operation] = (),
+) -> list[Row]:
+    """The layers of ops, in the order of effects, with programs on several devices.
+
+    Those of ``together`` get as few layers as they can.
+    """
     layer = _earliest(ops, order)
     latest = dict(layer)
     _move_late(ops, latest, order)
+    gathered = [op for op in ops if op in together]
+    if gathered:
+        layer = _earliest(ops, order, _fewest(gathered, layer, latest))
+        latest = dict(layer)
+        _move_late(ops, latest, order, frozenset(ops).difference(gathered))
     for op in ops:
         layer[op] += latest[op]
     groups: dict[tuple[int, object], list[Operation]] = {}
@@ -121,12 +138,29 @@ def with_writes_last(
     return [*(row for row in before if row.ops), Row(False, [*earlier, *ends])]
 
 
-def _earliest(ops: Iterable[Operation], order: Ordering) -> dict[Operation, int]:
-    """The first layer for each op: odd numbers for those on the host, even ones for those on devices."""
+def _fewest(
+    ops: Sequence[Operation], earliest: Mapping[Operation, int], latest: Mapping[Operation, int]
+) -> dict[Operation, int]:
+    """A layer for each op, not before its first one or behind its last: as few different ones as there can be."""
+    chosen: dict[Operation, int] = {}
+    left = list(ops)
+    while left:
+        at = max(earliest[op] for op in left)
+        chosen.update({op: at for op in left if latest[op] >= at})
+        left = [op for op in left if latest[op] < at]
+    return chosen
+
+
+def _earliest(
+    ops: Iterable[Operation], order: Ordering, least: Mapping[Operation, int] = MappingProxyType({})
+) -> dict[Operation, int]:
+    """The first layer for each op, not before that of ``least``: odd numbers for those on the host, even ones for those
+    on devices.
+    """
     on_host = order.on_host
     layer: dict[Operation, int] = {}
     for op in ops:
-        at = (-1 if order.early(op) else 1) if on_host[op] else 0
+        at = max(least.get(op, -1), (-1 if order.early(op) else 1) if on_host[op] else 0)
         for maker, static in order.parents[op]:
             before = layer[maker]
             if on_host[maker] == on_host[op] and (on_host[op] or not order.apart(maker, op, static)):

@@ -28,7 +28,16 @@ from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes, shapes
 from anabranch.placement.placer import Placement, Placer
 from anabranch.rewrite import effects, reach, state
-from anabranch.runtime.plans import arrangement, explaining, hosting, policy, program_groups, shape_families, waves
+from anabranch.runtime.plans import (
+    arrangement,
+    explaining,
+    hosting,
+    policy,
+    program_groups,
+    replicas,
+    shape_families,
+    waves,
+)
 from anabranch.runtime.plans.items import HostItem, ProgramItem, Segment
 from anabranch.runtime.state.resources import ResourceHandle
 from anabranch.xla import batches, lowering
@@ -95,6 +104,8 @@ class Plan:
         """Whether that was so although all its ops had been traced: then any program may."""
         self.dynamic_on_host = False
         """Whether ops with shapes that are known only in a run stay on the host, so that programs serve all runs."""
+        self.replicas_apart = False
+        """Whether replicas that are given different shapes again and again stay programs of their own."""
         self.on_host: set[Operation] = set()
         """Ops that turned out not to be compilable with the shapes of this plan."""
         self.constants: dict[Tensor, np.ndarray] = {
@@ -355,6 +366,11 @@ class Plan:
             self.require_bound(need.tensor, segment, items)
         elif isinstance(need, lowering.HostNeeded):
             self.require_host(need.op, segment, items)
+        elif isinstance(need, replicas.KeptApart):
+            with self._arranging:
+                if not self.replicas_apart:
+                    self.replicas_apart = True
+                    self.arrange(self.tier)
         elif isinstance(need, batches.NotPadded):
             with self._arranging:
                 self.varying.stop_padding(need.text)

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes, shapes
-from anabranch.placement.devices import Device
+from anabranch.placement.devices import Device, Mesh
 from anabranch.rewrite import effects
 from anabranch.runtime.plans import shape_families
 from anabranch.runtime.plans.items import ProgramItem, Segment
 from anabranch.xla import engine
 from anabranch.xla import program as programs
+from anabranch.xla.replicated_program import ReplicatedProgram, Replication
 
 
 def make_program(
-    plan: Any, segment: Segment, group: list[Operation], device: Device, final: bool, waiting: Sequence[Operation] = ()
+    plan: Any,
+    segment: Segment,
+    group: list[Operation],
+    device: Device | Mesh,
+    final: bool,
+    waiting: Sequence[Operation] = (),
+    replication: Replication | None = None,
 ) -> ProgramItem:
     """A program; one after which nothing can fail is *final*, and given the ops that wait for it, whose checks it
-    makes.
+    makes. What ``replication`` describes is one program over several devices.
     """
+    make: Any = programs.Program
+    if replication is not None:
+        make = functools.partial(ReplicatedProgram, replication)
     inside = set(group)
     constants = {
         key.op for op in group for key in plan.sources(op) if not isinstance(key, StateKey) and key in plan.constants
@@ -65,7 +76,7 @@ def make_program(
         sources[op] = tuple(
             key if isinstance(key, Tensor) and not key.dtype.base.host_only else None for key in plan.sources(op)
         )
-    program = programs.Program(
+    program = make(
         programs.ProgramOps(
             tuple(group),
             sources,
@@ -80,7 +91,7 @@ def make_program(
         [*outputs, *kept],
         donated,
         device.platform,
-        device=None if engine.is_default(device) else device,
+        device=None if isinstance(device, Device) and engine.is_default(device) else device,
         precision=plan.options.precision,
         sizes_change=plan.nested or plan.dynamic_on_host or bool(plan.varying.open),
     )

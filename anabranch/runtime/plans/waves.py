@@ -25,9 +25,10 @@ from typing import Any
 
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
-from anabranch.placement.devices import Device
+from anabranch.placement.devices import Device, Mesh
 from anabranch.rewrite import reach
-from anabranch.runtime.plans import layers, program_groups
+from anabranch.runtime.plans import layers, program_groups, replicas
+from anabranch.runtime.plans.items import ProgramItem
 from anabranch.xla import lowering
 
 
@@ -82,8 +83,17 @@ def without_unused(plan: Any, ops: Sequence[Operation], order: layers.Ordering) 
 
 def arrange(plan: Any, segment: Any, ops: Sequence[Operation], order: layers.Ordering) -> list[Any]:
     """The items of a segment."""
-    device = plan.device
-    rows = layers.of_several_devices(ops, order, device)
+    device: dict[Operation, Device | Mesh] = dict(plan.device)
+    matches = replicas.find(plan, ops, order.on_host)
+    if matches is not None:
+        contracted = replicas.contracted(ops, order, matches, plan.analysis.position)
+        if contracted is None:
+            matches = None
+        else:
+            ops, order = contracted
+            order = order._replace(apart=replicas.apart(order.apart, matches))
+            device.update(dict.fromkeys(matches.members, matches.mesh))
+    rows = layers.of_several_devices(ops, order, device, () if matches is None else matches.members)
     if program_groups.may_donate(plan, segment) and layers.elements(segment.written) >= layers.WORTH_OWNING:
         writers = {op for op in ops if not order.on_host[op] and plan.analysis.state_of(op).writes}
         rows = layers.with_writes_last(rows, order, device, writers, lowering.expects_checks)
@@ -93,17 +103,22 @@ def arrange(plan: Any, segment: Any, ops: Sequence[Operation], order: layers.Ord
         if row.on_host:
             items += plan.host_items(row.ops)
             continue
-        groups: dict[Device, list[Operation]] = {}
+        groups: dict[Device | Mesh, list[Operation]] = {}
         for op in row.ops:
             groups.setdefault(device[op], []).append(op)
         checking = {place for place, group in groups.items() if plan.unsure or any(map(lowering.expects_checks, group))}
-        owners: set[Device] = set()
+        owners: set[Device | Mesh] = set()
         if row is rows[-1]:
             owners = set(groups) if len(checking) < 2 else set(groups) - checking
-        programs = {
-            place: program_groups.make_program(plan, segment, group, place, place in owners)
-            for place, group in groups.items()
-        }
+        programs: dict[Device | Mesh, ProgramItem] = {}
+        for place, group in groups.items():
+            if matches is not None and place is matches.mesh:
+                every = replicas.members_of(matches, group, plan.analysis.position)
+                programs[place] = program_groups.make_program(
+                    plan, segment, every, place, False, replication=matches.replication()
+                )
+            else:
+                programs[place] = program_groups.make_program(plan, segment, group, place, place in owners)
         own = {place for place, item in programs.items() if item.program.donated}
         number = next(waves)
         for place, item in programs.items():
