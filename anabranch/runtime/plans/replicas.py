@@ -10,8 +10,9 @@ each of these devices. Nothing else gives rise to a program over devices: indepe
 
 *Members.* From there ops are matched, one from each device: what makes the inputs of matched ops, what takes the same
 inputs or their outputs, and writes of variables that are left (counters). Members have one type and equal attributes
-(names and seeds apart), and each of their inputs is again matched, or the same for all, or an equal constant. What does not fit is left out, and stays where it was: it hands its values to
-the program, or takes them, as from device to device.
+(names and seeds apart), and each of their inputs is again matched, or the same for all, or an equal constant. What does
+not fit is left out, and stays where it was: it hands its values to the program, or takes them, as from device to
+device.
 
 *Contraction.* For the order of a segment the members of a match are one op, on a place of its own, which waits for
 whatever any of them waits for. If that made a circle (a replica that waits for another by a way of its own) there is no
