@@ -9,6 +9,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 DEMO_FLAGS ?=
+# Images of containers often ask for no bytecode. Then each start of a program compiles the package's sources anew: 1.7 s
+# instead of 0.4 s.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo test test-all docs lint format protos clean
 

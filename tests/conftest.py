@@ -6,6 +6,9 @@ Hypothesis draws the same examples on every run, so that a failure in continuous
 XLA compiles quickly instead of well: most of the tests' time would be its code generation, of which nothing is ours.
 `make test-all` compiles as programs do (`ANABRANCH_TEST_COMPILE=full`).
 
+Bytecode is kept even where the environment asks for none (images of containers do): each of the processes that tests
+start would compile the whole package anew, which takes four times as long as loading it.
+
 The garbage collector rests while tests are collected, a third of which would be its time, and afterwards leaves alone
 what is there: the modules and some 18,000 tests, which live as long as the process. Otherwise each collection that a
 test asks for, to see that something is gone, walks through all of them.
@@ -15,9 +18,13 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 
 import hypothesis
 import pytest
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # What one test compiles, no other finds on disk; tests of the cache have folders of their own.
 os.environ["ANABRANCH_CACHE"] = "off"
