@@ -42,7 +42,7 @@ from anabranch.xla import engine
 MAX_FORMS = 8
 """Forms of a segment that are kept, for values of different shapes."""
 MAX_FORMS_MADE = 64
-"""After so many a segment makes no more: its shapes hardly come back."""
+"""After this many a segment makes no more: its shapes hardly come back."""
 MOST_OVERRUNS = 3
 """After a step ran so often twice, since its loops took long, it runs on a thread of its own."""
 MAX_REFUSALS = 4

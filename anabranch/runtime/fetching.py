@@ -164,7 +164,7 @@ def _element(graph: Graph, item: Any, fetch: Any) -> Any:
                 f"Operation {op.name!r} has been marked as not fetchable.\n"
                 + errors.message(
                     f"a fetch of {element.name!r}, which lies inside the nested body {op.body.name!r}",
-                    "a tensor outside of conditionals and loops",
+                    "a tensor outside conditionals and loops",
                     "return it from the branch or loop body and fetch what tf.cond or tf.while_loop returns",
                 )
             )

@@ -1,6 +1,6 @@
 """Steps as bytes: what another process needs to run a step as this one would, with errors that name the same lines.
 
-Policy. A step travels as the part of its graph that it needs, in the form that graphs have outside of a process: a
+Policy. A step travels as the part of its graph that it needs, in the form that graphs have outside a process: a
 GraphDef with the functions that nested bodies become, and beside it what a GraphDef does not hold. These are the names
 of feeds and fetches in order, the graph's seed, static shapes that the program has set, and where the program made each
 operation, as lines, so that a failure there reads as one here does. Nodes stand in the order of creation, which is the

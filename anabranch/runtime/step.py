@@ -245,7 +245,7 @@ class Call:
 
     @contextlib.contextmanager
     def limits(self, token: CancellationToken) -> Iterator[tuple[Any, ...]]:
-        """Its constants, with a limit of loops that holds inside of the block: a budget for a step that is to be brief,
+        """Its constants, with a limit of loops that holds in the block: a budget for a step that is to be brief,
         else one that ends when the step is cancelled.
         """
         if not self.limited:

@@ -101,7 +101,7 @@ class BodyPlans:
 
 
 def _count(bodies: Iterable[Body]) -> int:
-    """How many bodies these are, with those inside of them."""
+    """How many bodies these are, with those inside them."""
     seen: set[Body] = set()
     waiting = list(bodies)
     while waiting:

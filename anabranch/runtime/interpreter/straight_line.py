@@ -37,7 +37,7 @@ _FILE = "<straight code of a loop>"
 MOST_FORMS = 4
 """So many kinds of arguments get code of their own."""
 MOST_MISSES = 16
-"""After so many runs that no code served, none is tried any more."""
+"""After this many runs that no code served, none is tried any more."""
 _ARRAYS = (np.ndarray, np.generic)
 
 

@@ -35,7 +35,7 @@ from anabranch.xla.executables import Means
 from anabranch.xla.program import UNTRACEABLE
 
 KNOWN_ELEMENTS = 1024
-"""Arrays of so many elements are remembered with their values, which a program may have to know."""
+"""Arrays of up to this many elements are remembered with their values, which a program may have to know."""
 _NEEDS = (lowering.CutNeeded, lowering.BoundNeeded, lowering.HostNeeded, batches.NotPadded)
 _log = logging.getLogger("anabranch")
 _turn = threading.Lock()

@@ -70,7 +70,7 @@ class WaitingOp:
 
 
 class Frame:
-    """One run of a loop (or the graph outside of all loops)."""
+    """One run of a loop (or the graph outside all loops)."""
 
     __slots__ = ("busy", "constants", "entered", "iterations", "key", "left", "parent", "part", "wrote")
 

@@ -90,7 +90,7 @@ class TokenPlan:
             self.pending[op] = waiting
         parts.unite_surroundings(self.ops)
         self.frame_of: dict[Operation, Any] = {}
-        """Enter or Exit -> what stands for the set of connected ops inside of it."""
+        """Enter or Exit -> what stands for the set of connected ops inside it."""
         self.enters: dict[Any, int] = {}
         self.exits: dict[Any, list[Operation]] = {}
         for op in self.ops:

@@ -574,7 +574,7 @@ class _Run:
                 f"Retval[{index}] does not have value\n"
                 + errors.message(
                     f"the fetch {fetch.name!r}, which is dead: it is in a branch that was not taken, or in a loop",
-                    "a tensor outside of conditionals and loops",
+                    "a tensor outside conditionals and loops",
                     "fetch what the conditional or loop returns",
                 ),
             )

@@ -226,7 +226,7 @@ COPY, ADD, MULTIPLY = 0.5, 1.0, 1 / 30
 FEW_CHANNELS, MOST_TAPS = 4, 64
 """Up to how many channels, and entries of a window, an input gradient is added plane by plane."""
 LONG_WINDOW, MOST_ROWS = 7, 32
-"""From which width on a window is added in runs, if it has at most so many rows."""
+"""From which width on a window is added in runs, if it has at most this many rows."""
 
 
 def adding_form(axes: Sequence[Axis], channels: int, features: int) -> Any:
