@@ -43,7 +43,7 @@ def carried(value: Any) -> Any:
 def on_device(values: Sequence[Any], device: Any) -> list[Any]:
     """Values of a step as a program on a placed device (None: the default one) takes them."""
     if device is None and not engine.other_devices_used():
-        return [device_value(value) for value in values]
+        return [value.for_program() if isinstance(value, Version) else device_value(value) for value in values]
     arrays = [value.on(device) if isinstance(value, Version) else device_value(value) for value in values]
     return engine.moved(arrays, device)
 
@@ -57,10 +57,8 @@ def on_devices(values: Sequence[Any], devices: Sequence[Any]) -> list[Any]:
 
 
 def device_value(value: Any) -> Any:
-    """The array behind a value."""
-    if isinstance(value, Version):
-        return value.for_program()
-    if isinstance(value, Published):
+    """The array behind a value, where it lies: an interpreted step must not start JAX to look at its variables."""
+    if isinstance(value, (Version, Published)):
         return value.value
     if isinstance(value, Padded):
         return value.exact()

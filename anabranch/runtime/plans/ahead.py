@@ -28,7 +28,6 @@ from anabranch.core.graph.state_key import ValueKey
 from anabranch.core.values.list_values import TracedList
 from anabranch.runtime.plans.items import ProgramItem, Segment
 from anabranch.runtime.plans.plan import Plan
-from anabranch.runtime.state.resources import Version
 from anabranch.runtime.values import device_value, to_host
 from anabranch.xla import background, batches, capacities, engine, lowering
 from anabranch.xla.executables import Means
@@ -47,15 +46,11 @@ class NotPossible(Exception):
 
 
 def observed(env: Mapping[ValueKey, Any]) -> dict[ValueKey, Any]:
-    """What the values of a run look like; it keeps none of the large ones.
-
-    A version is looked at where it lies: bringing it into the form that programs take would start JAX in the first run
-    of a program that may never compile anything.
-    """
+    """What the values of a run look like; it keeps none of the large ones."""
     observations = {}
     for key, value in env.items():
         with contextlib.suppress(kernels.NotCompilable):  # a list that programs do not take
-            observations[key] = _like(value.value if isinstance(value, Version) else device_value(value))
+            observations[key] = _like(device_value(value))
     return observations
 
 

@@ -100,6 +100,8 @@ x = tf.placeholder(tf.float32, [3])
 w = tf.Variable([1.0, 2.0, 3.0])
 big = tf.Variable(tf.zeros([64, 64]))
 loss = tf.reduce_sum(tf.square(w * x)) + tf.reduce_sum(tf.matmul(big, big))
+loss += tf.cond(x[0] > 0.0, lambda: tf.reduce_sum(big), lambda: tf.reduce_sum(w.assign_add(x)))
+loss += tf.reduce_sum(tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * w), [0, x])[1])
 step = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())
