@@ -228,6 +228,14 @@ class ConcreteFunction:
         """Dtypes of the results."""
         return nest.map_structure(lambda leaf: getattr(leaf, "dtype", None), self.structured_outputs)
 
+    def pretty_printed_signature(self, verbose: bool = True) -> str:
+        """Arguments and results with their dtypes and shapes, a line each below the function's name."""
+        arguments = [f"    {tensor.op.name}: {tensor.dtype.name}, shape={tensor.shape}" for tensor in self.inputs]
+        if not verbose:
+            return f"{self.name}({', '.join(tensor.op.name for tensor in self.inputs)})"
+        results = [f"    {tensor.dtype.name}, shape={tensor.shape}" for tensor in self.outputs]
+        return "\n".join([self.name, "  Args:", *arguments, "  Returns:", *results])
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The results for tensors, in the order of the function's arguments."""
         tensors = [leaf for leaf in nest.flatten((args, kwargs)) if isinstance(leaf, Tensor | np.ndarray | np.generic)]
@@ -338,6 +346,10 @@ class Function:
         """The Python function."""
         return self._python_function
 
+    def _list_all_concrete_functions(self) -> list[ConcreteFunction]:
+        """What the function has been traced for so far."""
+        return list({id(one): one for one in self._concrete.values()}.values())
+
     @property
     def input_signature(self) -> Any:
         """For which arguments the function is traced, if that was given."""
@@ -394,13 +406,22 @@ class Function:
             return self._traced(self._signature(args, kwargs))
 
     def _signature(self, args: Any, kwargs: Any) -> Signature:
-        if self._parameters is not None:
-            bound = self._parameters.bind(*args, **kwargs)
-            bound.apply_defaults()
-            args, kwargs = bound.args, bound.kwargs
+        args, kwargs = self._bound_arguments(args, kwargs)
         if self._input_signature is not None:
             args, kwargs = self._checked(args, kwargs), {}
         return _canonical((tuple(args), dict(kwargs)), self._name)
+
+    def _bound_arguments(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Arguments in the order of the parameters, with defaults, of which an input signature need not speak."""
+        if self._parameters is None:
+            return args, kwargs
+        bound = self._parameters.bind(*args, **kwargs)
+        given = len(bound.args)
+        keywords = dict(bound.kwargs)
+        bound.apply_defaults()
+        if self._input_signature is None:
+            return bound.args, bound.kwargs
+        return bound.args[: max(given, len(self._input_signature))], keywords
 
     def _checked(self, args: Any, kwargs: Any) -> Any:
         """Arguments as the input signature says."""
@@ -508,10 +529,7 @@ class Function:
     def _call_in_graph(self, args: Any, kwargs: Any) -> Any:
         """Add a call of the function to the graph that is being built."""
         graph: Any = current_builder()
-        if self._parameters is not None:
-            bound = self._parameters.bind(*args, **kwargs)
-            bound.apply_defaults()
-            args, kwargs = bound.args, bound.kwargs
+        args, kwargs = self._bound_arguments(args, kwargs)
         if self._input_signature is not None:
             args = self._checked(args, kwargs)
         signature = _canonical((tuple(args), dict(kwargs)), self._name)

@@ -12,6 +12,7 @@ from anabranch.core.contract import api
 from anabranch.saved_model import (
     builder,
     constants,
+    exporting,
     loaded,
     loader,
     main_op,
@@ -25,6 +26,7 @@ __all__ = [
     "RaggedTensorValue",
     "builder",
     "constants",
+    "exporting",
     "loaded",
     "loader",
     "main_op",

@@ -18,13 +18,14 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graphdef import attr_values, calls_by_name, import_graph, import_nodes
 from anabranch.core.protos import graph_pb2
 from anabranch.formats.bundle_reader import BundleReader
 from anabranch.ops.array.sources import placeholder
-from anabranch.saved_model import constants, files, loader, tensor_info
+from anabranch.saved_model import constants, files, loader, revived, tensor_info
 from anabranch.saved_model.composite import TENSOR, Leaf
 from anabranch.saved_model.inline import Flat, Inliner
 from anabranch.saved_model.object_graph import CHECKPOINT_KEY, ObjectGraph, leaves, scalar_bytes, spec_of
@@ -134,7 +135,8 @@ def load(export_dir: Any, tags: Any = None, *args: Any, config: Any = None, **kw
         config: options of the model's session.
 
     Returns:
-        A :class:`LoadedModel`: ``model.signatures["serving_default"](x=array)`` gives arrays by name.
+        A :class:`LoadedModel`: ``model.signatures["serving_default"](x=array)`` gives arrays by name. Of a model that
+        :func:`tf.saved_model.save` wrote here, where ops run at once, its functions and variables.
 
     Raises:
         OSError: the folder holds no SavedModel. RuntimeError: no MetaGraph has these tags. DataLossError: a file is
@@ -152,6 +154,9 @@ def load(export_dir: Any, tags: Any = None, *args: Any, config: Any = None, **kw
         )
     path = _text(export_dir)
     meta = files.choose_meta_graph(files.read_saved_model(path), tags, path)
+    told = None if current_builder().defers else revived.description(meta)
+    if told is not None:
+        return revived.Revived(path, meta, told)
     model = LoadedModel(path, meta, config)
     try:
         if meta.object_graph_def.nodes and meta.object_graph_def.concrete_functions:

@@ -104,3 +104,24 @@ def test_through_the_alias():
         assert module.compat.v2.nn.softmax is v2.nn.softmax
     finally:
         hook.uninstall()
+
+
+def test_counts_are_sparse_tensors():
+    numbers = np.array([[1, 1, 5], [0, 7, 2]], np.int64)
+    given = [
+        {"axis": -1},
+        {"axis": -1, "maxlength": 6, "minlength": 9},
+        {},
+        {"axis": -1, "weights": np.array([[1.0, 2, 3], [4, 5, 6]], np.float32)},
+    ]
+    with tf.Graph().as_default(), tf.Session() as session:
+        rows, short, whole, weighed = session.run([v2.sparse.bincount(numbers, **options) for options in given])
+        changed = session.run(v2.sparse.map_values(tf.negative, tf.SparseTensor([[0, 1]], [3], [2, 2])))
+        with pytest.raises(ValueError, match="No SparseTensor in argument list"):
+            v2.sparse.map_values(tf.negative, tf.constant(1))
+    assert rows.indices.tolist() == [[0, 1], [0, 5], [1, 0], [1, 2], [1, 7]]
+    assert (rows.values.tolist(), rows.dense_shape.tolist()) == ([2, 1, 1, 1, 1], [2, 8])
+    assert (short.values.tolist(), short.dense_shape.tolist()) == ([2, 1, 1, 1], [2, 6])
+    assert (whole.indices.tolist(), whole.values.tolist()) == ([[0], [1], [2], [5], [7]], [1, 2, 1, 1, 1])
+    assert weighed.values.tolist() == [3, 3, 4, 6, 5]
+    assert (changed.values.tolist(), changed.dense_shape.tolist()) == ([-3], [2, 2])

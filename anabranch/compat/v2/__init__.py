@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import anabranch as tf
-from anabranch.compat.v2 import argument_lists, arrays, keras_support, namespaces, profiling, windows
+from anabranch.compat.v2 import argument_lists, arrays, keras_support, namespaces, profiling, sparse_tensors, windows
 from anabranch.compat.v2.namespaces import DROPPED
 from anabranch.compat.v2.namespaces import version_2 as _v2
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graphdef.function_def import implied_control_outputs
 from anabranch.core.values import nest
 
-__all__ = ["DROPPED", "argument_lists", "arrays", "keras_support", "profiling", "windows"]
+__all__ = ["DROPPED", "argument_lists", "arrays", "keras_support", "profiling", "sparse_tensors", "windows"]
 
 
 def __getattr__(name: str) -> Any:

@@ -69,6 +69,25 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     return tf.convert_to_tensor(value, dtype, name, dtype_hint=dtype_hint)
 
 
+@_v2("is_tensor")
+def is_tensor(x: Any) -> bool:
+    """Whether a value is a tensor, a variable, or made of tensors: sparse, ragged, slices."""
+    return tf.is_tensor(x) or isinstance(x, tf.RaggedTensor)
+
+
+@_v2("range")
+def range_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Any:
+    """Numbers from ``start`` to before ``limit``, of which tensors are cast to ``dtype``."""
+    if limit is None:
+        start, limit = 0, start
+    if dtype is not None:
+        parts = (start, limit, delta)
+        start, limit, delta = (
+            tf.cast(part, dtype) if isinstance(part, (tf.Tensor, TensorLike)) else part for part in parts
+        )
+    return tf.range(start, limit, delta, dtype, name)
+
+
 @_v2("constant")
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Any:
     """A tensor of a value; one that is a tensor already is cast and reshaped."""

@@ -17,8 +17,10 @@ from anabranch.compat.v2 import raw_ops
 from anabranch.compat.v2.namespaces import version_2 as _v2
 from anabranch.core import errors
 from anabranch.core.graph.tensor import TensorLike
+from anabranch.eager.function import ConcreteFunction, Function
 from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.tensor import EagerTensor
+from anabranch.variables.tracking import children as tracking_children
 
 _v2("raw_ops")(raw_ops)
 
@@ -143,6 +145,43 @@ class Mesh:
 @_v2("dtensor.Layout", "experimental.dtensor.Layout")
 class Layout:
     """How a tensor lies on a grid of devices; not here."""
+
+
+# ------------------------------------------------------------------------------------------------------- saved models
+_v2("types.experimental.GenericFunction")(Function)
+_v2("types.experimental.ConcreteFunction")(ConcreteFunction)
+
+
+@_v2("saved_model.experimental.TrackableResource")
+class TrackableResource:
+    """What a program keeps a resource in, for a model to be saved with it; tables need none here."""
+
+
+@_v2("train.TrackableView")
+class TrackableView:
+    """The objects that one leads to.
+
+    Args:
+        root: the object.
+    """
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+
+    @classmethod
+    def children(cls, obj: Any, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
+        """The children of an object, by name."""
+        return tracking_children(obj)
+
+    def descendants(self) -> list[Any]:
+        """The object and all that it leads to, breadth first."""
+        found, seen = [self._root], {id(self._root)}
+        for item in found:
+            for child in self.children(item).values():
+                if id(child) not in seen:
+                    seen.add(id(child))
+                    found.append(child)
+        return found
 
 
 # ---------------------------------------------------------------------------------------------------------------- data

@@ -115,6 +115,14 @@ class SparseTensor:
         """Alias of :attr:`shape`."""
         return self.shape
 
+    def set_shape(self, shape: Any) -> None:
+        """Add to what is known of the dense shape.
+
+        Raises:
+            ValueError: it does not go together with what is known.
+        """
+        self._static = shapes.merge(self._raw(), shapes.as_raw(shape))
+
     @property
     def name(self) -> str:
         """Name of :attr:`values`."""
