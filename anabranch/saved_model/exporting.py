@@ -215,7 +215,7 @@ class _Writer:
         shape, dtype = attrs["shape"], attrs["dtype"]
         with EAGER.as_default():
             value = own.numpy()
-        made = make_variable(
+        made: Any = make_variable(
             initial_value=lambda: zeros(np.shape(value), dtype),
             trainable=own.trainable,
             name=own.op.name if getattr(own, "op", None) is not None else own.name.partition(":")[0],

@@ -49,11 +49,11 @@ class Revived(AutoTrackable):
         self._meta = meta
         self._nodes = {node.name: node for node in meta.graph_def.node}
         self._handles: dict[str, Any] = {}
-        reader = NewCheckpointReader(files.variables_prefix(path)) if told["variables"] else None
-        own = {}
+        reader: Any = NewCheckpointReader(files.variables_prefix(path)) if told["variables"] else None
+        own: dict[str, Any] = {}
         for name, item in told["variables"].items():
             value = reader.get_tensor(item["key"])
-            variable = make_variable(
+            variable: Any = make_variable(
                 initial_value=value, trainable=item["trainable"], name=item["key"], use_resource=True
             )
             own[name] = variable
