@@ -8,6 +8,7 @@ not named here (``contrib.NAME.python...``) stands for ``tf.contrib.NAME``.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 import re
@@ -433,8 +434,31 @@ def _generated(name: str) -> Callable[..., Any]:
     inferred = definition.inferred_attrs  # type: ignore[attr-defined]
     attrs = [key for key in definition.attrs if key not in inferred and not key.startswith("_")]
     required = [key for key in attrs if definition.attrs[key].default is opdef.REQUIRED]
-    order = [spec.name for spec in definition.inputs] + required + [key for key in attrs if key not in required]
-    return api.public_op(opdef_kind, arguments=" ".join(order))
+    later = _LATER_INPUTS.get(opdef_kind, {})
+    inputs = [spec.name for spec in definition.inputs]
+    order = inputs + required + [key for key in attrs if key not in required]
+    function = api.public_op(opdef_kind, arguments=" ".join(order))
+    if not later:
+        return function
+    early = [key for key in order if key not in later]
+
+    @functools.wraps(function)
+    def with_defaults(*args: Any, **kwargs: Any) -> Any:
+        # By position come the arguments of the op as it was first, or all of those that it has now.
+        if len(args) <= len(early) and not (later.keys() & kwargs.keys()) and len(args) + len(kwargs) < len(order):
+            return function(**{**later, **dict(zip(early, args, strict=False)), **kwargs})
+        return function(*args, **kwargs)
+
+    return with_defaults
+
+
+# Inputs that ops did not have in the first versions with them, and the values that mean what these did.
+_LATER_INPUTS: dict[str, dict[str, Any]] = {
+    "EmptyTensorList": {"max_num_elements": -1},
+    "TensorListPopBack": {"element_shape": -1},
+    "TensorListGetItem": {"element_shape": -1},
+    "TensorListStack": {"element_shape": -1},
+}
 
 
 def _lazy(module: str) -> Callable[[str], Any]:

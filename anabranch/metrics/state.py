@@ -11,6 +11,7 @@ from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes
+from anabranch.core.values.shapes import TensorShape
 from anabranch.losses.weighted import checked_weights, fitted_weights, squeezed_last
 from anabranch.ops.array.cast import cast, ones_like
 from anabranch.ops.array.public_shapes import zeros
@@ -63,6 +64,17 @@ def spread_weights(weights: Any, values: Tensor, dtype: Any = dtypes.float32) ->
     return build("Mul", checked_weights(weights, values), ones_like(values, dtype=dtype))
 
 
+def _reason(first: TensorShape, second: TensorShape) -> str:
+    """Why two shapes do not fit, which have known ranks: an axis that is not squeezed, or a dimension."""
+    larger, smaller = sorted([first, second], key=len, reverse=True)
+    if len(larger) == len(smaller) + 1:
+        return f": Can not squeeze dim[{len(smaller)}], expected a dimension of 1, got {larger[-1]}"
+    for at, (one, other) in enumerate(zip(first.as_list(), second.as_list(), strict=False)):
+        if len(first) == len(second) and None not in (one, other) and one != other:
+            return f": Dimension {at} in both shapes must be equal, but are {one} and {other}"
+    return ""
+
+
 def matched(labels: Any, predictions: Any, dtype: Any = None) -> Pair:
     """Labels and predictions of one shape: a last axis of size 1 that only one of them has is taken off.
 
@@ -75,8 +87,9 @@ def matched(labels: Any, predictions: Any, dtype: Any = None) -> Pair:
     if labels.shape.ndims is not None and predictions.shape.ndims is not None:
         labels, predictions = squeezed_last(labels, predictions), squeezed_last(predictions, labels)
     if not labels.shape.is_compatible_with(predictions.shape):
+        reason = _reason(labels.shape, predictions.shape)
         raise ValueError(
-            f"Shapes {predictions.shape} and {labels.shape} are incompatible\n"
+            f"Shapes {predictions.shape} and {labels.shape} are incompatible{reason}\n"
             + errors.message(
                 f"labels of shape {labels.shape} for predictions of shape {predictions.shape}",
                 "one shape",

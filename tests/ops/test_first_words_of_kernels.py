@@ -95,6 +95,22 @@ RUNNING = [
         lambda: build("InplaceUpdate", fed(ones(4, 2)), fed([[0]], np.int32), fed(ones(1, 2))),
         "i must be a vector. [1,1]",
     ),
+    (lambda: tf.nn.top_k(fed(ones(2, 3)), fed(-4)), "Need k >= 0, got -4"),
+    (lambda: tf.nn.top_k(fed(3.0), fed(1)), "input must be >= 1-D, got shape []"),
+    (lambda: build("NthElement", fed(ones(2, 3)), fed(-4, np.int32)), "Need n >= 0, got -4"),
+    (lambda: build("NthElement", fed(ones(2, 3)), fed(4, np.int32)), "Input must have at least n+1 columns"),
+    (lambda: build("NthElement", fed(ones(2, 3)), fed([1], np.int32)), "N must be scalar, got shape [1]"),
+    (
+        lambda: tf.nn.in_top_k(fed(ones(2, 3)), fed([0], np.int32), 1),
+        "First dimension of predictions 2 must match length of targets 1",
+    ),
+    (lambda: tf.bitcast(fed(ones(2, 3)), tf.float64), "Cannot bitcast from float to double: shape [2,3]"),
+    (lambda: tf.cholesky(fed(ones(2, 3))), "Input matrix must be square."),
+    (
+        lambda: tf.broadcast_dynamic_shape(fed([2, 3], np.int32), fed([4], np.int32)),
+        "Incompatible shapes: [2,3] vs. [4]",
+    ),
+    (lambda: tf.assert_rank_in(fed(1.0), [fed([1, 2], np.int32)]), "Rank must be a scalar"),
     (lambda: tf.placeholder(tf.int32, [2, 3], name="p") + 1, "placeholder tensor 'p' with dtype int32 and shape [2,3]"),
 ]
 BUILDING = [
@@ -124,6 +140,30 @@ BUILDING = [
         "Failed to convert object of type <class 'list'> to Tensor. Contents: [1, 'a']",
     ),
     (lambda: tf.constant([[1], [1, 2]]), ValueError, "Argument must be a dense tensor: [[1], [1, 2]]"),
+    (
+        lambda: build("NthElement", ones(2, 3), -4),
+        ValueError,
+        "given by scalar input 1, must be non-negative but is -4",
+    ),
+    (lambda: tf.bitcast(ones(2, 3), tf.float64), ValueError, "Cannot bitcast due to shape. 3 does not match 2"),
+    (
+        lambda: tf.argmax(ones(2, 3), 4),
+        ValueError,
+        "Dimension (4) must be in the range [-2, 2), where 2 is the number of",
+    ),
+    (lambda: tf.sparse_split(2, 3), ValueError, "Keyword arguments are required"),
+    (lambda: tf.sparse_split(axis=2, num_split=2), ValueError, "sp_input is required"),
+    (
+        lambda: tf.assert_rank(1.0, tf.constant(1.0)),
+        TypeError,
+        "must be of type <dtype: 'int32'>; got <dtype: 'float32'>",
+    ),
+    (lambda: tf.confusion_matrix([1, 2], [0, 1, 2]), ValueError, "must be equal, but are 2 and 3"),
+    (
+        lambda: tf.confusion_matrix([[1, 2, 0]], [0, 1, 2]),
+        ValueError,
+        "Can not squeeze dim[1], expected a dimension of 1, got 3",
+    ),
     (lambda: bool(tf.constant(1)), TypeError, "Using a `tf.Tensor` as a Python `bool` is not allowed."),
     (lambda: list(tf.constant(1)), TypeError, "Tensor objects are not iterable when eager execution is not enabled."),
     (lambda: len(tf.constant([1])), TypeError, "object of type 'Tensor' has no len()"),

@@ -275,6 +275,13 @@ def get_logits_and_probs(
             return (logarithm if multidimensional else logarithm - tf.log1p(-given)), given
 
 
+def log_combinations(n: Any, counts: Any, name: str = "log_combinations") -> Any:
+    """The logarithm of ``n! / prod(counts!)``, the product along the last axis of ``counts``, which add up to ``n``."""
+    with tf.name_scope(name, values=[n, counts]):
+        n, counts = tf.convert_to_tensor(n, name="n"), tf.convert_to_tensor(counts, name="counts")
+        return tf.lgamma(n + 1) - tf.reduce_sum(tf.lgamma(counts + 1), axis=[-1])
+
+
 # -------------------------------------------------------------------------------------------------------------- shapes
 def same_dynamic_shape(a: Any, b: Any) -> Any:
     """A scalar bool tensor: whether two tensors have one shape when a step runs."""

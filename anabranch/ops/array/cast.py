@@ -153,7 +153,8 @@ class Bitcast(Op):
         ratio = target // source
         if not shape or shape[-1] not in (None, ratio):
             raise ValueError(
-                errors.message(
+                f"Cannot bitcast due to shape. {shape[-1] if shape else 0} does not match {ratio}\n"
+                + errors.message(
                     f"a bitcast of {c.attrs['T'].name} with shape {shapes.show(shape)} to {c.attrs['type'].name}",
                     f"a last dimension of {ratio}, which together make one element",
                     f"tf.reshape(x, [-1, {ratio}])",
@@ -170,7 +171,9 @@ class Bitcast(Op):
             return x[..., None].view(target)
         ratio = target.itemsize // source.itemsize
         ok = x.ndim > 0 and x.shape[-1] == ratio
-        text = f"Cannot bitcast from {source} to {target}: the last dimension of {x.shape} must be {ratio}"
+        given, wanted = (dtypes.proto_name(one) for one in (attrs["T"], attrs["type"]))
+        text = f"Cannot bitcast from {given} to {wanted}: shape {shapes.show(x.shape)}"
+        text += f", whose last dimension must be {ratio}"
         ctx.check(ok, errors.InvalidArgumentError, text)
         return x.view(target)[..., 0]
 

@@ -339,7 +339,12 @@ class BroadcastArgs(Op):
         rank = max(item.shape[0] for item in inputs)
         first, second = (xp.concatenate([xp.ones((rank - item.shape[0],), item.dtype), item]) for item in inputs)
         ok = xp.all((first == second) | (first == 1) | (second == 1))
-        ctx.check(ok, InvalidArgumentError, "Incompatible shapes: {0} vs. {1}", *inputs, summarize=-1)
+        texts, values = [], []
+        for item in inputs:
+            places = range(len(values), len(values) + item.shape[0])
+            texts.append("[" + ",".join(f"{{{at}}}" for at in places) + "]")
+            values += [item[at] for at in range(item.shape[0])]
+        ctx.check(ok, InvalidArgumentError, f"Incompatible shapes: {texts[0]} vs. {texts[1]}", *values)
         return xp.where(first == 1, second, first)
 
 

@@ -150,6 +150,8 @@ class NthElement(Op):
         if size is not None and place is not None and not 0 <= place < size:
             raise ValueError(
                 f"Input must have last dimension > n = {place} but is {size}\n"
+                if place >= 0
+                else f"Dimension size, given by scalar input 1, must be non-negative but is {place}\n"
                 + errors.message(f"n={place} of {size} elements", f"an index from 0 to {size - 1}", "n=0")
             )
         return None if raw is None else raw[:-1]
@@ -157,7 +159,11 @@ class NthElement(Op):
     def kernel(ctx, inputs, attrs):
         xp = ctx.xp
         x, n = inputs
-        ctx.check((n >= 0) & (n < x.shape[-1]), errors.InvalidArgumentError, "Need n < last dimension, got {0}", n)
+        wrong = errors.InvalidArgumentError
+        ctx.check(n.ndim == 0, wrong, f"N must be scalar, got shape {shapes.show(n.shape)}")
+        ctx.check(n >= 0, wrong, "Need n >= 0, got {0}", n)
+        ctx.check(x.ndim >= 1, wrong, f"Input must be >= 1-D, got shape {shapes.show(x.shape)}")
+        ctx.check(n < x.shape[-1], wrong, "Input must have at least n+1 columns; n is {0}", n)
         ordered = xp.sort(x, axis=-1)
         place = x.shape[-1] - 1 - n if attrs["reverse"] else n
         return xp.take(ordered, xp.clip(place, 0, max(x.shape[-1] - 1, 0)), axis=-1)

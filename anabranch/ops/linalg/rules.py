@@ -49,7 +49,7 @@ def matrices(ctx: Any, x: Any, what: str = "Input", need_square: bool = True) ->
     """``x`` widened, after checks that it holds (square) matrices."""
     require(ctx, x.ndim >= 2, f"{what} tensor must have rank >= 2, got {x.ndim}")
     dims = list(x.shape)
-    require(ctx, not need_square or x.shape[-1] == x.shape[-2], f"{what} matrix must be square: shape {dims}")
+    require(ctx, not need_square or x.shape[-1] == x.shape[-2], f"{what} matrix must be square. Its shape is {dims}")
     return widen(x)
 
 

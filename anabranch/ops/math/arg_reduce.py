@@ -28,7 +28,9 @@ def _shape(c: Any) -> Any:
     axis = c.scalar(1)
     if axis is None:
         return (None,) * (len(shape) - 1)
-    axis = axis_in(c, int(axis), len(shape), "dimension")
+    rank = len(shape)
+    lead = f"Dimension ({axis}) must be in the range [{-rank}, {rank})"
+    axis = axis_in(c, int(axis), rank, "dimension", f"{lead}, where {rank} is the number of dimensions in the input")
     return shape[:axis] + shape[axis + 1 :]
 
 

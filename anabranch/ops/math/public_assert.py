@@ -57,7 +57,7 @@ def _shown(item: Any, summarize: int | None) -> str:
 
 def _name(tensor: Any) -> str:
     """The tensor's name in a graph, else what it is."""
-    return tensor.name if tensor._maker is not None else tensor._label
+    return tensor.name if getattr(tensor, "_maker", tensor) is not None else tensor._label
 
 
 def _labelled(tensor: Tensor, label: str) -> list[Any]:
@@ -327,6 +327,11 @@ def assert_rank_in(
         wanted, known = [_known(rank) for rank in tensors], x.get_shape().ndims
         if any(value is not None and value.ndim for value in wanted):
             raise ValueError("Rank must be a scalar")
+        scalars = [
+            assert_rank(tensor, 0, ["Rank must be a scalar. Received rank: ", tensor])
+            for tensor, value in zip(tensors, wanted, strict=True)
+            if value is None
+        ]
         if known is not None and all(value is not None for value in wanted):
             numbers = tuple(int(value) for value in wanted if value is not None)
             if known not in numbers:
@@ -341,6 +346,7 @@ def assert_rank_in(
         condition = build("Equal", rank, tensors[0])
         for other in tensors[1:]:
             condition = build("LogicalOr", condition, build("Equal", rank, other))
+        condition = with_dependencies(scalars, condition)
         return assert_(condition, data, summarize)
 
 
@@ -366,7 +372,7 @@ def assert_type(tensor: Any, tf_type: Any, message: str | None = None, name: str
         tensor = convert_to_tensor(tensor, name="tensor")
         if tensor.dtype != wanted:
             start = f"{message}.  " if message else ""
-            raise TypeError(f"{start}{_name(tensor)} must be of type tf.{wanted.name}; got tf.{tensor.dtype.name}")
+            raise TypeError(f"{start}{_name(tensor)} must be of type {wanted}; got {tensor.dtype}")
         return _no_op("statically_determined_correct_type")
 
 

@@ -91,6 +91,8 @@ def _shape_of(c: Any, k: int | None) -> Any:
 
 
 def _run(ctx: Any, x: Any, k: int, index_type: Any) -> Any:
+    ctx.check(x.ndim >= 1, errors.InvalidArgumentError, f"input must be >= 1-D, got shape {shapes.show(x.shape)}")
+    ctx.check(k >= 0, errors.InvalidArgumentError, f"Need k >= 0, got {k}")
     if k < 0 or (x.ndim and x.shape[-1] < k):
         ctx.check(
             False,
@@ -185,7 +187,8 @@ def _in_top_k(ctx: Any, predictions: Any, targets: Any, k: Any) -> Any:
         ctx.check(
             False,
             errors.InvalidArgumentError,
-            errors.message(
+            f"First dimension of predictions {rows} must match length of targets {targets.size}\n"
+            + errors.message(
                 f"predictions of shape {[rows, classes]}, targets of shape {list(targets.shape)}",
                 "one target per row",
                 "tf.reshape(targets, [-1])",

@@ -195,9 +195,18 @@ def sparse_split(
     """A sparse tensor cut into ``num_split`` parts along ``axis`` (``split_dim`` is its old name); keywords only."""
     if is_sparse(keyword_required) and sp_input is None:
         sp_input = keyword_required
+    elif keyword_required is not None and not is_sparse(keyword_required):
+        raise ValueError(
+            "Keyword arguments are required for this function.\n"
+            + errors.message(
+                f"{keyword_required!r} as the first argument",
+                "keywords only",
+                "tf.sparse_split(sp_input=x, num_split=2, axis=0)",
+            )
+        )
     if sp_input is None or num_split is None:
         raise ValueError(
-            "sp_input and num_split are required\n"
+            f"{'sp_input' if sp_input is None else 'num_split'} is required\n"
             + errors.message(
                 "one of them missing", "both sp_input and num_split", "tf.sparse_split(sp_input=x, num_split=2, axis=0)"
             )

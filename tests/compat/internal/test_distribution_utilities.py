@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.compat import internals
 from anabranch.compat.internal import distribution_utilities as util
 from anabranch.compat.internal import variable_ops
 from anabranch.compat.internal.registry import Registry
@@ -161,6 +162,24 @@ def test_quadrature_of_gauss_and_hermite() -> None:
     grid, probs = run(util.process_quadrature_grid_and_probs(None, tf.float64, False))
     assert probs.sum() == pytest.approx(1.0)
     assert (probs * grid**2).sum() == pytest.approx(0.5)
+
+
+def test_combinations_of_counts() -> None:
+    np.testing.assert_allclose(
+        run(util.log_combinations([3.0, 4.0], [[1.0, 2.0], [2.0, 2.0]])), np.log([3, 6]), rtol=1e-6
+    )
+
+
+def test_lists_of_the_first_versions() -> None:
+    generated = internals.special("=generated", "empty_tensor_list")
+    stack, pop = (internals.special("=generated", name) for name in ("tensor_list_stack", "tensor_list_pop_back"))
+    empty = generated(element_shape=tf.constant([], tf.int32), element_dtype=tf.float32)
+    one = internals.special("=generated", "tensor_list_push_back")(empty, tf.constant(1.0))
+    _, last = pop(one, element_dtype=tf.float32)
+    assert run(stack(one, element_dtype=tf.float32)).tolist() == [1.0]
+    assert run(last) == 1.0
+    scalar = tf.constant([], tf.int32)
+    assert run(stack(one, scalar, element_dtype=tf.float32, num_elements=1)).tolist() == [1.0]
 
 
 def test_docstrings_go_on() -> None:

@@ -255,7 +255,10 @@ def test_types(session):
     one, double = tf.constant(1.0), tf.constant(1.0, tf.float64)
     assert tf.assert_type(one, tf.float32).type == tf.assert_integer(tf.constant(1)).type == "NoOp"
     for build, text in (
-        (lambda: tf.assert_type(one, tf.int32, message="m"), r"m\.  Const:0 must be of type tf.int32; got tf.float32"),
+        (
+            lambda: tf.assert_type(one, tf.int32, message="m"),
+            r"m\.  Const:0 must be of type <dtype: 'int32'>; got <dtype: 'float32'>",
+        ),
         (lambda: tf.assert_integer(one), 'Expected "x" to be integer type'),
         (lambda: tf.assert_proper_iterable(one), 'to be a "proper" iterable'),
         (lambda: tf.assert_proper_iterable("text"), 'to be a "proper" iterable'),

@@ -148,7 +148,7 @@ def test_values_are_taken_for_sparse_tensors():
     [
         (lambda: tf.sparse_reorder(tf.constant([1.0])), "Input must be a SparseTensor"),
         (lambda: tf.sparse_add(tf.constant(1.0), tf.constant(1.0)), "do you mean to use tf.add"),
-        (lambda: tf.sparse_split(num_split=2), "sp_input and num_split are required"),
+        (lambda: tf.sparse_split(num_split=2), "sp_input is required"),
         (lambda: tf.sparse_concat(0, []), "no sparse tensors"),
         (lambda: tf.sparse_reduce_sum(SMALL, 0, reduction_axes=0), "Cannot specify both"),
         (lambda: tf.sparse_merge(SMALL, SMALL, [3]), "vocab_size has to be a scalar"),
