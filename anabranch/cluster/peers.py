@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from anabranch.cluster import shared_memory, transport
 from anabranch.cluster import task as tasks
-from anabranch.cluster import transport
+from anabranch.cluster.shared_memory import Exchange
 from anabranch.cluster.transactions import Decider
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
@@ -173,11 +174,18 @@ class PeerHere(Peer):
 class PeerElsewhere(Peer):
     """A task of another process."""
 
+    _exchange: Exchange | None = None
+    """What large values go by, if the task is on this machine."""
+    _shown: shared_memory.Shown | None = None
+    """What the task shows to processes of its machine."""
+
     def _connection(self) -> transport.Connection:
         return transport.connection(self.address)
 
     def _hello(self, token: CancellationToken | None) -> dict[str, Any]:
-        return wait_for_task(self.address, self.name, token)
+        answer = wait_for_task(self.address, self.name, token)
+        self._shown = shared_memory.Shown.read(answer.get("shown"))
+        return answer
 
     def _open(self) -> None:
         facts = self.session
@@ -187,8 +195,14 @@ class PeerElsewhere(Peer):
             if field.name != "config"
         }
         header = {"session": facts.number, "name": self.name, "options": options, "isolated": facts.isolated}
+        own = shared_memory.shown()
+        if own is not None and self._shown is not None and self._shown.is_seen():
+            header["shown"] = own
         config = () if facts.config is None else (tasks.as_bytes_value(facts.config.SerializeToString()),)
-        self._connection().call("Open", header, config, 60.0)
+        answer, _ = self._connection().call("Open", header, config, 60.0)
+        if answer.get("shares"):
+            assert self._shown is not None
+            self._exchange = Exchange(self._shown.pid)
 
     def _hold(self) -> None:
         # Its end is not looked at: whatever the session asks of the task from then on is refused there.
@@ -236,6 +250,8 @@ class PeerElsewhere(Peer):
                 self._connection().start("Close", {"session": self.session.number}, (), 5.0, lambda answer: None)
             except errors.OpError:
                 pass  # it is gone, and the session with it
+            if self._exchange is not None:
+                self._exchange.close()
 
     def register(self, data: bytes, kept: dict[int, str], taken: dict[int, str]) -> int:
         """Make a piece known; its number at the task."""
@@ -251,7 +267,7 @@ class PeerElsewhere(Peer):
         """Run a piece and wait for it."""
         timeout = header[3]
         limit = None if timeout is None else timeout + 1.0
-        answer, results = self._connection().call("Run", {"run": header}, values, limit)
+        answer, results = self._connection().call("Run", {"run": header}, values, limit, self._exchange)
         self.leaving = self.leaving or "leaving" in answer
         return results
 
@@ -259,7 +275,8 @@ class PeerElsewhere(Peer):
         """Run a piece, wait for it, and add what ran when to a RunMetadata."""
         timeout = header[3]
         limit = None if timeout is None else timeout + 1.0
-        *results, told = self._connection().call("Run", {"run": header, "traced": True}, values, limit)[1]
+        request = {"run": header, "traced": True}
+        *results, told = self._connection().call("Run", request, values, limit, self._exchange)[1]
         metadata.MergeFromString(told.tobytes())
         return results
 
@@ -273,7 +290,7 @@ class PeerElsewhere(Peer):
                 self.leaving = True
             done(answer)
 
-        return self._connection().start("Run", {"run": header}, values, limit, ended)
+        return self._connection().start("Run", {"run": header}, values, limit, ended, self._exchange)
 
     def forget(self, step: int) -> None:
         """Have the task drop what a step has left there; does not wait for that."""

@@ -19,6 +19,7 @@ make new ones.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import platform
@@ -30,13 +31,15 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.cluster import transactions, transport, wire
+from anabranch.cluster import shared_memory, transactions, transport, wire
 from anabranch.cluster.rounds import Rounds
+from anabranch.cluster.shared_memory import Exchange
 from anabranch.cluster.tasks import task_name
 from anabranch.cluster.transactions import Decider, Transactions
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.protos.config_pb2 import ConfigProto, RunMetadata
+from anabranch.core.values import spare_arrays
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.worker import OnToken, RegisteredStep, Worker
@@ -95,6 +98,8 @@ class _SessionHere:
         self.kept: dict[int, dict[str, Any]] = {}
         self.used = time.monotonic()
         self.steps = 0
+        self.exchange: Exchange | None = None
+        """What large values go by, if the client is on this machine."""
 
 
 class Task:
@@ -126,8 +131,16 @@ class Task:
         """Whether it has been asked to end, and waits until its sessions are closed."""
 
     # -------------------------------------------------------------------------------------------------------- sessions
-    def open(self, session: str, name: str, options: SessionOptions, config: Any, isolated: bool) -> None:
-        """Make a session known.
+    def open(
+        self,
+        session: str,
+        name: str,
+        options: SessionOptions,
+        config: Any,
+        isolated: bool,
+        client: shared_memory.Shown | None = None,
+    ) -> bool:
+        """Make a session known; whether its client shares memory with the task.
 
         Args:
             session: its number.
@@ -135,6 +148,7 @@ class Task:
             options: how its steps run.
             config: its ConfigProto, or None.
             isolated: whether it has resources of its own.
+            client: what the client shows to processes of its machine, or None.
         """
         manager = ResourceManager() if isolated else self.manager
         worker = Worker(options, config, name, manager)
@@ -144,9 +158,12 @@ class Task:
             for key, old in list(self._sessions.items()):
                 if now - old.used > FORGOTTEN and not old.worker.running:
                     forgotten.append(self._sessions.pop(key))
-            self._sessions[session] = _SessionHere(worker, manager if isolated else None)
-        for here in forgotten:
-            self._end(here)
+            here = self._sessions[session] = _SessionHere(worker, manager if isolated else None)
+            if client is not None and client.is_seen():
+                here.exchange = Exchange(client.pid)
+        for old in forgotten:
+            self._end(old)
+        return here.exchange is not None
 
     def close(self, session: str) -> None:
         """Forget a session; what it has running is cancelled."""
@@ -185,6 +202,8 @@ class Task:
         here.kept.clear()
         if here.own_manager is not None:
             here.own_manager.clear()
+        if here.exchange is not None:
+            here.exchange.close()
 
     def _session(self, session: str) -> _SessionHere:
         here = self._sessions.get(session)
@@ -385,6 +404,7 @@ class Task:
             "pid": os.getpid(),
             "incarnation": self.incarnation,
             "versions": versions(),
+            "shown": shared_memory.shown(),
             "cluster": {job: dict(self.cluster._tasks[job]) for job in self.cluster.jobs},
         }
 
@@ -400,8 +420,9 @@ class Task:
         def open_session(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
             config = ConfigProto.FromString(values[0].tobytes()) if values else None
             options = SessionOptions(**header["options"])
-            self.open(header["session"], header["name"], options, config, header["isolated"])
-            return wire.encode({})
+            client = shared_memory.Shown.read(header.get("shown"))
+            shares = self.open(header["session"], header["name"], options, config, header["isolated"], client)
+            return wire.encode({"shares": shares})
 
         def close(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
             self.close(header["session"])
@@ -418,10 +439,16 @@ class Task:
 
             session, number, step, timeout, part = header["run"]
             metadata = RunMetadata() if header.get("traced") else None
-            results = self.run(session, number, step, values, timeout, on_token, metadata, part)
+            exchange = self._session(session).exchange
+            with contextlib.ExitStack() as copies:
+                if exchange is not None:
+                    values = exchange.decoded(header, values)
+                    copies.enter_context(spare_arrays.copies_to(exchange.empty))
+                results = self.run(session, number, step, values, timeout, on_token, metadata, part)
             if metadata is not None:
                 results = [*results, as_bytes_value(metadata.SerializeToString())]
-            return wire.encode({"leaving": True} if self.leaving else {}, results)
+            answer = {"leaving": True} if self.leaving else {}
+            return wire.encode(answer, results) if exchange is None else exchange.encode(answer, results)
 
         def begin(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
             token = CancellationToken(header["timeout"])

@@ -29,6 +29,7 @@ from concurrent import futures
 from typing import Any
 
 from anabranch.cluster import credentials, wire
+from anabranch.cluster.shared_memory import Exchange
 from anabranch.core import conditions, errors
 
 
@@ -272,14 +273,26 @@ class Connection:
         return found
 
     def call(
-        self, method: str, header: dict[str, Any], values: Sequence[Any] = (), timeout: float | None = None
+        self,
+        method: str,
+        header: dict[str, Any],
+        values: Sequence[Any] = (),
+        timeout: float | None = None,
+        exchange: Exchange | None = None,
     ) -> tuple[dict[str, Any], list[Any]]:
         """Call and wait for the answer.
+
+        Args:
+            method: what is called.
+            header: of the request.
+            values: of the request.
+            timeout: seconds after which the call ends, or None.
+            exchange: what large values go by to a task of the same machine, or None.
 
         Raises:
             OpError: that of the task; UnavailableError if it is gone.
         """
-        message = wire.encode(header, values)
+        message = _encoded(header, values, exchange)
         self.enter()
         try:
             answer = self._method(method)(message, timeout, self._metadata)
@@ -289,7 +302,7 @@ class Connection:
             raise self._gone(method, self.lost or str(problem)) from None
         finally:
             self.leave()
-        return _answered(answer)
+        return _answered(answer, exchange)
 
     def start(
         self,
@@ -298,9 +311,10 @@ class Connection:
         values: Sequence[Any],
         timeout: float | None,
         done: Callable[[Any], None],
+        exchange: Exchange | None = None,
     ) -> Callable[[], None]:
         """Call, and have ``done`` called (from another thread) with the answer or an error; returns what cancels."""
-        message = wire.encode(header, values)
+        message = _encoded(header, values, exchange)
         self.enter()
         try:
             future = self._method(method).future(message, timeout, self._metadata)
@@ -311,7 +325,7 @@ class Connection:
         def finished(call: Any) -> None:
             self.leave()
             try:
-                done(_answered(call.result()))
+                done(_answered(call.result(), exchange))
             except _grpc().RpcError as problem:
                 done(self._error(problem, method))
             except _grpc().FutureCancelledError:
@@ -399,11 +413,15 @@ class Connection:
         return errors.InternalError(None, None, f"a call to the task at {self.address} failed: {code}: {details}")
 
 
-def _answered(message: bytes) -> tuple[dict[str, Any], list[Any]]:
+def _encoded(header: dict[str, Any], values: Sequence[Any], exchange: Exchange | None) -> bytes:
+    return wire.encode(header, values) if exchange is None else exchange.encode(header, values)
+
+
+def _answered(message: bytes, exchange: Exchange | None) -> tuple[dict[str, Any], list[Any]]:
     header, values = wire.decode(message)
     if "error" in header:
         raise wire.restored_error(header["error"])
-    return header, values
+    return header, values if exchange is None else exchange.decoded(header, values)
 
 
 _connections: dict[str, Connection] = {}

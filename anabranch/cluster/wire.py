@@ -3,7 +3,8 @@
 Policy. A message is a header and the buffers that it describes. The header is JSON; the bytes of an array stand behind
 it as they are in memory, so that nothing is copied twice, and an array that is read shares the memory of the message.
 Nothing in a message is evaluated when it is read: no pickles. What travels are arrays of numbers and bools, strings,
-and None. An error travels as its class, its text, and a record of its op.
+and None. Large arrays may stand in memory that both sides see; then it is said where. An error travels as its class,
+its text, and a record of its op.
 
 Layout: the length of the header, the header, then each buffer at a multiple of 64 bytes.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,17 @@ from anabranch.core.values import dtypes
 
 _LENGTH = struct.Struct("<Q")
 _ALIGNED = 64
+
+
+class Elsewhere(NamedTuple):
+    """An array that stands in memory which both sides see; see :mod:`anabranch.cluster.shared_memory`."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    number: int
+    descriptor: int
+    size: int
+    """Of the memory, in bytes."""
 
 
 def encode(header: dict[str, Any], values: Sequence[Any] = ()) -> bytes:
@@ -85,6 +97,9 @@ def _spec(value: Any) -> tuple[Any, list[Any]]:
     """What describes a value, and its buffers."""
     if value is None:
         return None, []
+    if isinstance(value, Elsewhere):
+        name = dtypes.as_dtype(value.dtype).name
+        return ["elsewhere", list(value.shape), name, value.number, value.descriptor, value.size], []
     array = value if isinstance(value, np.ndarray) else np.asarray(value)
     if array.dtype == object or array.dtype.kind in "SU":
         texts = [item.encode() if isinstance(item, str) else item for item in array.ravel().tolist()]
@@ -101,6 +116,8 @@ def _value(spec: Any, buffers: Any) -> Any:
     if spec is None:
         return None
     name, shape = spec[0], spec[1]
+    if name == "elsewhere":
+        return Elsewhere(np.dtype(dtypes.as_dtype(spec[2]).as_numpy_dtype), tuple(shape), *map(int, spec[3:]))
     buffer = next(buffers)
     if name == "string":
         texts = np.empty(len(spec[2]), object)

@@ -52,7 +52,7 @@ def reserve(specs: Sequence[Spec | None]) -> list[np.ndarray | None] | None:
     if not any(specs):
         return None
     try:
-        return [None if spec is None else np.empty(*spec) for spec in specs]
+        return [None if spec is None else spare_arrays.large(*spec) for spec in specs]
     except MemoryError as problem:
         raise _exhausted(problem, specs) from problem
 

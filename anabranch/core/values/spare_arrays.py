@@ -12,9 +12,11 @@ array itself instead of a copy (:func:`held_by`).
 from __future__ import annotations
 
 import collections
+import contextlib
 import math
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,11 +95,36 @@ def _bound(size: int) -> None:
         _kept.pop(next(iter(_kept)), None)
 
 
+class _Destination(threading.local):
+    make: Callable[[Sequence[int], Any], np.ndarray | None] | None = None
+
+
+_destination = _Destination()
+
+
+@contextlib.contextmanager
+def copies_to(make: Callable[[Sequence[int], Any], np.ndarray | None]) -> Iterator[None]:
+    """Copy large arrays of this thread to what ``make(shape, dtype)`` gives, where it gives something."""
+    before, _destination.make = _destination.make, make
+    try:
+        yield
+    finally:
+        _destination.make = before
+
+
+def large(shape: Sequence[int], dtype: Any) -> np.ndarray:
+    """An uninitialised array for a copy to be made of something large."""
+    array = None if _destination.make is None else _destination.make(shape, dtype)
+    return np.empty(shape, dtype) if array is None else array
+
+
 def copy(value: Any) -> np.ndarray:
     """A copy of an array, or of what is like one."""
     source = np.asarray(value)
     if source.nbytes < LEAST or source.dtype.hasobject or type(source) is not np.ndarray:
         return np.array(value)
-    array = empty(source.shape, source.dtype)
+    array = None if _destination.make is None else _destination.make(source.shape, source.dtype)
+    if array is None:
+        array = empty(source.shape, source.dtype)
     np.copyto(array, source)
     return array
