@@ -72,7 +72,7 @@ control_flow_ops: control_flow_ops top {_OPS} @compat.internal.control_flow_cont
 gradients gradients_impl gradients_util: top {_OPS} @compat.internal.private_names @compat.internal.training_internals
 map_fn script_ops logging_ops histogram_ops: top {_OPS} @compat.internal.private_names =generated
 tensor_array_ops session_ops confusion_matrix: top {_OPS} @compat.internal.private_names =generated
-sparse_ops: top {_OPS} @compat.internal.private_names @core.graph.sparse_tensor =generated
+sparse_ops: @compat.internal.sparse_names top {_OPS} @compat.internal.private_names @core.graph.sparse_tensor =generated
 template: top @variables.template
 sets_impl spectral_ops parsing_ops string_ops bitwise_ops: top {_OPS} spectral signal bitwise io =generated
 random_ops stateless_random_ops: top random contrib.random =generated

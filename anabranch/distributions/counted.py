@@ -39,10 +39,14 @@ def logits_and_probs(logits: Any, probs: Any, several: bool, validate_args: bool
         logits = floats(name, logits=logits)["logits"]
         return logits, softmax(logits, name="probs") if several else build("Sigmoid", logits, name="probs")
     probs = floats(name, probs=probs)["probs"]
-    inside = build(
-        "LogicalAnd", build("GreaterEqual", probs, number(0, probs)), build("LessEqual", probs, number(1, probs))
+    least = build("GreaterEqual", probs, number(0, probs))
+    most = build("LessEqual", probs, number(1, probs))
+    probs = checked(
+        probs,
+        validate_args,
+        lambda: assert_that(least, "probs must be between 0 and 1: Condition x >= 0 did not hold element-wise:", probs),
+        lambda: assert_that(most, "probs must be between 0 and 1: probs has components greater than 1.", probs),
     )
-    probs = checked(probs, validate_args, lambda: assert_that(inside, "probs must be between 0 and 1."))
     logarithm = build("Log", probs)
     return logarithm if several else logarithm - build("Log1p", -probs), probs
 

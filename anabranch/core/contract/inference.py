@@ -137,7 +137,7 @@ class ShapeContext:
                 f"Shape must be rank {rank} but is rank {len(shape)}\n"
                 + errors.message(
                     f"input {operand!r} of op type {self.definition.type_name!r} has shape {shapes.show(shape)}",
-                    f"rank {rank}",
+                    f"rank {rank}: {_ranked(operand, rank)}",
                     "reshape or expand it",
                 )
             )
@@ -203,10 +203,15 @@ def _check_ranks(definition: OpDefinition, context: ShapeContext) -> None:
                     f"Shape must be {'at least ' if least else ''}rank {wanted} but is rank {len(shape)}\n"
                     + errors.message(
                         f"input {operand!r} of op type {definition.type_name!r} has shape {shapes.show(shape)}",
-                        f"rank at least {wanted}" if least else f"rank {wanted}" if wanted else "a scalar",
+                        f"rank at least {wanted}" if least else f"rank {wanted}: {_ranked(operand, wanted)}",
                         "reshape or expand it",
                     )
                 )
+
+
+def _ranked(operand: int | str, rank: int) -> str:
+    what = f"input {operand}" if isinstance(operand, int) else operand
+    return f"{what} must be {('a scalar', 'a vector', 'a matrix')[rank] if rank < 3 else f'{rank}-dimensional'}"
 
 
 def known_value(definition: OpDefinition, context: ShapeContext) -> Any:

@@ -423,7 +423,8 @@ class Split(Op):
                 f"dimension {dim} of a tensor of shape {shapes.show(raw)} to be cut into {num} equal parts",
                 f"a multiple of {num}",
                 "give the sizes of the parts as num_or_size_splits=[...]",
-                f"Dimension size must be evenly divisible by {num} but is {size}",
+                f"Dimension size must be evenly divisible by {num} but is {size}: Number of ways to split should "
+                "evenly divide the split dimension",
             )
         return [(*raw[:dim], None if size is None else size // num, *raw[dim + 1 :])] * num
 

@@ -111,44 +111,55 @@ class SerializeManySparse(Op):
         return strings
 
 
-def _read(ctx: Any, data: Any, dtype: dtypes.DType, rank: int, what: str) -> np.ndarray:
+def _read(ctx: Any, data: Any, dtype: dtypes.DType, rank: int, what: str, at: int) -> np.ndarray:
     if isinstance(data, np.ndarray):
+        _require_dtype(ctx, dtypes.as_dtype(data.dtype), dtype, what, at)
         require(ctx, data.ndim == rank, f"Expected serialized_sparse's {what} of rank {rank} but received {data.ndim}")
         return data
     try:
         proto = tensor_pb2.TensorProto.FromString(data)
         array = make_ndarray(proto)
     except (protobuf.DecodeError, ValueError, TypeError):
-        ctx.check(False, errors.InvalidArgumentError, f"Could not parse serialized_sparse: {what}")
+        text = f"Could not parse serialized proto: the {what} of serialized_sparse"
+        ctx.check(False, errors.InvalidArgumentError, text)
         raise
-    given = dtypes.as_dtype(proto.dtype)
-    require(
-        ctx,
-        given == dtype,
-        f"Requested SparseTensor of type {dtypes.proto_name(dtype)} but {what} are {dtypes.proto_name(given)}",
-    )
+    _require_dtype(ctx, dtypes.as_dtype(proto.dtype), dtype, what, at)
     require(ctx, array.ndim == rank, f"Expected serialized_sparse's {what} of rank {rank} but received {array.ndim}")
     return array
 
 
-def _one(ctx: Any, strings: Any, dtype: dtypes.DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    indices = _read(ctx, strings[0], dtypes.int64, 2, "indices")
-    values = _read(ctx, strings[1], dtype, 1, "values")
-    sizes = _read(ctx, strings[2], dtypes.int64, 1, "shape")
+def _require_dtype(ctx: Any, given: dtypes.DType, wanted: dtypes.DType, what: str, at: int) -> None:
+    if given != wanted:
+        one, other = dtypes.proto_name(wanted), dtypes.proto_name(given)
+        require(ctx, False, f"Requested SparseTensor of type {one} but SparseTensor[{at}].{what}.dtype() == {other}")
+
+
+def _one(ctx: Any, strings: Any, dtype: dtypes.DType, at: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    indices = _read(ctx, strings[0], dtypes.int64, 2, "indices", at)
+    values = _read(ctx, strings[1], dtype, 1, "values", at)
+    sizes = _read(ctx, strings[2], dtypes.int64, 1, "shape", at)
     check_parts(ctx, indices, values, sizes)
     return indices, values, sizes
 
 
 def _stacked(ctx: Any, strings: np.ndarray, dtype: dtypes.DType) -> list[np.ndarray]:
     """Sparse tensors ``[..., 3]`` as one, with the leading dimensions in front; sizes are the largest."""
-    return stacked(ctx, [_one(ctx, row, dtype) for row in strings.reshape(-1, 3)], strings.shape[:-1])
+    return stacked(
+        ctx, [_one(ctx, row, dtype, at) for at, row in enumerate(strings.reshape(-1, 3))], strings.shape[:-1]
+    )
 
 
 def stacked(ctx: Any, parts: Sequence[tuple[Any, Any, Any]], lead: tuple[int, ...]) -> list[np.ndarray]:
     """Sparse tensors (indices, values, sizes) as one, with the dimensions ``lead`` in front; sizes are the largest."""
     require(ctx, bool(parts), "Must have at least 1 serialized SparseTensor, but the input has none")
-    ranks = {sizes.size for _, _, sizes in parts}
-    require(ctx, len(ranks) == 1, f"Inconsistent rank across SparseTensors: {sorted(ranks)}")
+    rank = parts[0][2].size
+    for at, (_, _, sizes) in enumerate(parts):
+        require(
+            ctx,
+            sizes.size == rank,
+            f"Inconsistent shape across SparseTensors: rank prior to SparseTensor[{at}] was: {rank} but rank of "
+            f"SparseTensor[{at}] is: {sizes.size}",
+        )
     places = np.stack(np.unravel_index(np.arange(math.prod(lead)), lead), axis=1) if lead else np.zeros((1, 0))
     indices = np.concatenate(
         [

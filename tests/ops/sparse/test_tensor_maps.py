@@ -63,7 +63,7 @@ def test_what_does_not_fit_is_refused() -> None:
     numbers = tf.placeholder(tf.int64, [None])
     with tf.Session() as session:
         matrix, vector = session.run([added([[0, 0]], [1], [1, 1]), added([[0]], [1], [1])])
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Inconsistent rank across SparseTensors"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Inconsistent shape across SparseTensors: rank prior"):
             session.run(taken(numbers), {numbers: [matrix, vector]})
         again = session.run(added([[0]], [1], [1]))
         with pytest.raises(tf.errors.InvalidArgumentError, match="dtype mismatch: the map holds int32"):
