@@ -8,7 +8,7 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import ValueKey
 from anabranch.runtime import host_ops
 from anabranch.runtime.interpreter import nested
-from anabranch.runtime.step import Step
+from anabranch.runtime.step import ItemTime, Step
 from anabranch.runtime.values import to_host
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ def run(runner: Runner, op: Operation, env: dict[ValueKey, Any], step: Step) -> 
                 operands[position] = version.host()
         finally:
             runner.manager.unpin(versions)
-    values = host_ops.call(runner, op, [to_host(value) for value in operands], step.token)
+    pieces: list[Any] | None = None if step.stats is None else []
+    values = host_ops.call(runner, op, [to_host(value) for value in operands], step.token, pieces=pieces)
+    if step.stats is not None:
+        step.stats += [ItemTime((at,), False, start, end, note=note) for at, start, end, note in pieces or ()]
     for output, value in zip(op._outputs, values, strict=True):
         if output not in plan.fed:
             env[output] = value

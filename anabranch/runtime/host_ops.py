@@ -96,8 +96,15 @@ def interpret(attempt: Attempt, ops: Iterable[Operation]) -> None:
             run(attempt, HostItem(op, plan.sources(op), plan.analysis.state_of(op).writes))
 
 
-def call(runner: Runner, op: Operation, operands: list[Any], token: CancellationToken, philox: Any = None) -> list[Any]:
-    """What the kernel of an op gives; an error tells of the op."""
+def call(
+    runner: Runner,
+    op: Operation,
+    operands: list[Any],
+    token: CancellationToken,
+    philox: Any = None,
+    pieces: list[Any] | None = None,
+) -> list[Any]:
+    """What the kernel of an op gives; an error tells of the op. ``pieces`` takes what the kernel notes of its work."""
     definition = op.definition
     precision = runner.plan.options.precision
 
@@ -108,6 +115,7 @@ def call(runner: Runner, op: Operation, operands: list[Any], token: Cancellation
         context.cancellation = token
         context.philox = philox
         context.precision = precision
+        context.pieces = pieces
         return kernels.run_on_host(definition, operands, op._attrs, context)
 
     watcher = runner.bodies.watcher

@@ -62,6 +62,8 @@ class ItemTime(NamedTuple):
     start: float
     end: float
     device: str = f"{LOCAL_TASK}/device:CPU:0"
+    note: str = ""
+    """What else there is to say of it."""
 
 
 @dataclasses.dataclass

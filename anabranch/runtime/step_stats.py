@@ -21,7 +21,10 @@ def fill_partitions(metadata: Any, placed: Sequence[tuple[Operation, str]]) -> N
 
 
 def fill_metadata(metadata: Any, stats: Sequence[ItemTime]) -> None:
-    """One node per host op, and one per program: XLA does not say when each op inside a program ran."""
+    """One node per host op, and one per program: XLA does not say when each op inside a program ran.
+
+    Beside the op that takes an element of a dataset stand the stages that made it, each with its own time.
+    """
     if not stats:  # all values were known before
         metadata.step_stats.dev_stats.add(device=f"{LOCAL_TASK}/device:CPU:0")
     programs = 0
@@ -39,5 +42,7 @@ def fill_metadata(metadata: Any, stats: Sequence[ItemTime]) -> None:
             (op,) = item.ops
             node.node_name = op.name
             node.timeline_label = f"{op.name} = {op.type}({', '.join(t.name for t in op._inputs)})"
+            if item.note:
+                node.timeline_label += f": {item.note}"
         node.all_start_micros = int(item.start * 1e6)
         node.op_end_rel_micros = node.all_end_rel_micros = max(1, round((item.end - item.start) * 1e6))

@@ -164,6 +164,10 @@ class HostContext(KernelContext):
 
     xp = np
     _manager: Any = None
+    pieces: list[tuple[Any, float, float, str]] | None = None
+    """Where a kernel notes pieces of what it did, if the step's caller wants to know: an op, when it began and ended in
+    seconds since the epoch, and a text.
+    """
 
     def __init__(self, op: Any = None, resources: Callable[[Any], Any] | None = None) -> None:
         self.op = op

@@ -203,6 +203,10 @@ class _Prefetched(Iterator):
             return f"no thread: an element takes less than {WORTH_A_THREAD * 1e6:.0f} us"
         return f"a thread, {len(self._ahead.items)} of {self._ahead.limit} ready"
 
+    def ready(self) -> tuple[int, int] | None:
+        ahead = self._ahead
+        return (0, self.dataset.limit) if ahead is None else (len(ahead.items), ahead.limit)
+
     def _begin(self) -> _Ahead:
         ahead = self._ahead = _Ahead(self.inputs[0], self.dataset.limit)
         weakref.finalize(self, ahead.close)

@@ -31,7 +31,7 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.optional_values import HostOptional
 from anabranch.core.values.stored_variant import StoredVariant, stored
-from anabranch.ops.data import fingerprints, places
+from anabranch.ops.data import fingerprints, measuring, places
 from anabranch.ops.data.cuts import Cut
 from anabranch.ops.data.pipeline import ELEMENTS, Context, Dataset, Element, Iterator, Pipeline
 from anabranch.ops.data.resources import stored_pipelines
@@ -52,6 +52,8 @@ class IteratorResource:
         self._pipeline: Pipeline | None = None
         self._turns = conditions.Turns()
         self._cut: Cut | None = None
+        self._watch: measuring.Watch | None = None
+        """Who counts what the stages do, once somebody has asked."""
         self._waiting: StoredVariant | None = None
         """A place that was restored before the iterator was made."""
         self._fingerprint: list[tuple[str, str]] | None = None
@@ -83,6 +85,8 @@ class IteratorResource:
             self._pipeline = pipeline = Pipeline(ctx.functions.with_own_streams())
             with pipeline.for_step(ctx.cancellation):
                 self._iterator = dataset.iterate(Context(pipeline))
+                if self._watch is not None:
+                    self._watch = measuring.Watch(pipeline, self._iterator)
                 waiting, self._waiting = self._waiting, None
                 if waiting is not None:
                     self._go_to(ctx, self._iterator, pipeline, waiting)
@@ -124,7 +128,25 @@ class IteratorResource:
             self._turns.begin(turn, token)
             iterator, pipeline = self._made(ctx)
             with pipeline.for_step(token):
-                return iterator.next()
+                if ctx.pieces is None:
+                    return iterator.next()
+                with measuring.watched(pipeline, iterator) as watch:
+                    element = iterator.next()
+                for op, counts in watch.taken().items():
+                    ctx.pieces.append((op, counts.began, counts.began + counts.seconds, counts.note()))
+                return element
+
+    def stage_counts(self, ctx: Any) -> dict[Any, measuring.Counts]:
+        """What the stages have done since this was asked last; nothing at the first time, which begins to count."""
+        if self._iterator is None:
+            self.begin(ctx)
+        turn = threading.Lock()
+        with turn:
+            self._turns.begin(turn, ctx.cancellation)
+            iterator, pipeline = self._made(ctx)
+            if self._watch is None:
+                self._watch = measuring.Watch(pipeline, iterator)
+            return self._watch.taken()
 
     def _made(self, ctx: Any) -> tuple[Iterator, Pipeline]:
         if self._iterator is None or self._pipeline is None:

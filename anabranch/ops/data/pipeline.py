@@ -125,6 +125,8 @@ class Pipeline:
         self.kept: dict[Any, Any] = {}
         self._streams: dict[tuple[int, ...], RandomWords] = {}
         """From which the passes of a shuffle draw their seeds, by its place."""
+        self.watches: tuple[Any, ...] = ()
+        """Who counts what its stages do (:class:`anabranch.ops.data.measuring.Watch`)."""
         self._workers: LiveSet[Worker] = LiveSet()
         self._step: tuple[int, CancellationToken] | None = None
 
@@ -338,6 +340,8 @@ class Iterator:
         self.context = context
         self.inputs: list[Iterator] = [item.iterate(context.inner(i)) for i, item in enumerate(dataset.inputs)]
         self.start()
+        for watch in context.pipeline.watches:
+            watch.add(self)
 
     def start(self) -> None:
         """Set up what the iterator needs, at the beginning of the sequence."""
@@ -369,6 +373,10 @@ class Iterator:
     def form(self) -> str:
         """How it gives elements, for a person; empty if there is nothing to say."""
         return ""
+
+    def ready(self) -> tuple[int, int] | None:
+        """How many elements have been made ahead, and how many may be; None if it makes none."""
+        return None
 
     def save(self) -> dict[str, Any]:
         """The place, as what :meth:`restore` takes."""

@@ -88,6 +88,7 @@ ROWS = [
     elsewhere("DatasetCardinality", "tests/data/test_cardinality.py", "experimental.cardinality("),
     elsewhere("ExperimentalDatasetCardinality", "tests/data/test_cardinality.py", '"ExperimentalDatasetCardinality"'),
     elsewhere("AnabranchDatasetReport", "tests/data/test_explain.py", "explain("),
+    elsewhere("AnabranchStageSummary", "tests/data/test_explain.py", "stage_summary("),
     elsewhere("DatasetToSingleElement", ITERATORS, "get_single_element("),
     elsewhere("TextLineDataset", FILES, "TextLineDataset("),
     elsewhere("TFRecordDataset", FILES, "TFRecordDataset("),
