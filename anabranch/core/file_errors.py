@@ -32,6 +32,15 @@ _CLASSES: dict[Any, tuple[int, ...]] = {
     errors.UnimplementedError: (errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV),
     errors.UnavailableError: (errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.ENETDOWN),
 }  # fmt: skip
+_NUMBERS: dict[type[OSError], int] = {
+    FileNotFoundError: errno.ENOENT,
+    FileExistsError: errno.EEXIST,
+    PermissionError: errno.EACCES,
+    IsADirectoryError: errno.EISDIR,
+    NotADirectoryError: errno.ENOTDIR,
+    TimeoutError: errno.ETIMEDOUT,
+}
+"""The number of an exception that has none, as libraries for other file systems raise it."""
 _BY_NUMBER = {number: kind for kind, numbers in _CLASSES.items() for number in numbers}
 
 
@@ -44,8 +53,9 @@ def error_of(problem: OSError | ValueError, path: str, op: Any = None) -> errors
         op: the operation that met it, if any.
     """
     if isinstance(problem, OSError):
-        kind = _BY_NUMBER.get(problem.errno or 0, errors.UnknownError)
-        return kind(None, op, f"{path}; {problem.strerror or problem}")
+        number = problem.errno or next((number for kind, number in _NUMBERS.items() if isinstance(problem, kind)), 0)
+        text = problem.strerror or (os.strerror(number) if number and not problem.errno else str(problem))
+        return _BY_NUMBER.get(number, errors.UnknownError)(None, op, f"{path}; {text}")
     return errors.InvalidArgumentError(
         None,
         op,

@@ -6,6 +6,7 @@ that is installed. Everything else refuses them, and so does everything without 
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import glob
 import importlib
@@ -14,6 +15,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from anabranch.core import errors
 from anabranch.core.file_errors import SCHEME, check_local, error_of, local, translated
 
 
@@ -31,14 +33,35 @@ def _remote(path: str) -> Any:
     return importlib.import_module("fsspec")
 
 
+@contextlib.contextmanager
+def _asked(path: str) -> Iterator[None]:
+    """Around what fsspec is asked of a path: its exceptions, which are those of many libraries, become ours."""
+    try:
+        yield
+    except OSError as problem:
+        raise error_of(problem, path) from problem
+    except (ImportError, ValueError) as problem:  # a file system that nobody knows, or whose library is not there
+        raise errors.UnimplementedError(
+            None,
+            None,
+            errors.message(
+                f"the path {path!r}: {problem}",
+                f"a file system that fsspec can open: {SCHEME.match(path)[1]!r} and its library",  # type: ignore[index]
+                "pip install what the first line names, or a local copy of the files",
+            ),
+        ) from problem
+    except errors.OpError:
+        raise
+    except Exception as problem:
+        raise errors.UnknownError(None, None, f"{path}; {type(problem).__name__}: {problem}") from problem
+
+
 def open_bytes(path: str) -> Any:
     """A file that is open for reading bytes, without a buffer of ours."""
     library = _remote(path)
     if library is not None:
-        try:
+        with _asked(path):
             return library.open(path, "rb").open()
-        except OSError as problem:
-            raise error_of(problem, path) from problem
     with translated(local(path)):
         return open(local(path), "rb", buffering=0)
 
@@ -100,8 +123,9 @@ def matching(pattern: str) -> list[str]:
     library = _remote(pattern)
     if library is None:
         return matching_here(local(pattern))
-    system, inner = library.core.url_to_fs(pattern)
-    return sorted(str(system.unstrip_protocol(name)) for name in system.glob(inner))
+    with _asked(pattern):
+        system, inner = library.core.url_to_fs(pattern)
+        return sorted(str(system.unstrip_protocol(name)) for name in system.glob(inner))
 
 
 __all__ = ["check_local", "local", "matching", "matching_here", "open_bytes", "size_of", "walk_here"]

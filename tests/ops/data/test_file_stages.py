@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import os
 import random
@@ -343,6 +344,54 @@ def test_remote_files_are_read_by_fsspec(monkeypatch):
     library.__spec__ = types.SimpleNamespace(name="fsspec")
     assert outcomes(tf.data.TextLineDataset(list(contents))) == [b"x", b"y", b"z"]
     assert outcomes(D.list_files("fake://a/*", shuffle=False)) == [name.encode() for name in contents]
+
+
+@pytest.fixture
+def remote():
+    """A folder of a file system in memory, through fsspec itself."""
+    fsspec = pytest.importorskip("fsspec")
+    system = fsspec.filesystem("memory")
+
+    def put(name, data):
+        with system.open(f"/folder/{name}", "wb") as file:
+            file.write(data)
+        return f"memory://folder/{name}"
+
+    yield put
+    system.rm("/folder", recursive=True)
+
+
+def test_files_of_another_file_system(remote, tmp_path):
+    lines = [remote("1.txt", b"one\ntwo\n"), remote("2.txt", b"three\n")]
+    assert outcomes(tf.data.TextLineDataset(lines)) == [b"one", b"two", b"three"]
+    listed = D.list_files("memory://folder/*.txt", shuffle=False)
+    assert outcomes(listed.flat_map(tf.data.TextLineDataset)) == [b"one", b"two", b"three"]
+    packed = remote("3.gz", gzip.compress(b"zip\n"))
+    assert outcomes(tf.data.TextLineDataset(packed, compression_type="GZIP")) == [b"zip"]
+    assert outcomes(tf.data.FixedLengthRecordDataset(remote("4", b"aabb"), 2)) == [b"aa", b"bb"]
+    table = remote("5.csv", b"a,b\n1,2.5\n3,4.5\n")
+    assert outcomes(X.CsvDataset(table, [tf.int32, tf.float32], header=True)) == [(1, 2.5), (3, 4.5)]
+    local = str(tmp_path / "records")
+    with tf.io.TFRecordWriter(local) as writer:
+        writer.write(b"x")
+        writer.write(b"y" * 3000)
+    whole = (tmp_path / "records").read_bytes()
+    assert outcomes(tf.data.TFRecordDataset(remote("6", whole)).map(tf.strings.length)) == [1, 3000]
+    cut = tf.data.TFRecordDataset(remote("7", whole[:-5])).map(tf.strings.length)
+    assert outcomes(cut) == [1, "DataLossError"]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "text"),
+    [
+        ("memory://folder/none.txt", tf.errors.NotFoundError, "memory://folder/none.txt; No such file"),
+        ("nosuch://folder/none.txt", tf.errors.UnimplementedError, "'nosuch' and its library"),
+    ],
+)
+def test_remote_files_that_cannot_be_opened(remote, path, kind, text):
+    remote("1.txt", b"one\n")
+    with tf.Session() as session, pytest.raises(kind, match=text):
+        session.run(tf.data.TextLineDataset(path).make_one_shot_iterator().get_next())
 
 
 def test_local_files_by_their_address(tmp_path):

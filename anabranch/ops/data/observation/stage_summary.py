@@ -1,6 +1,6 @@
 """What the stages of an iterator do, as scalars for TensorBoard.
 
-The first run begins to count; each later one tells of what was done since the one before it. So a summary that is
+The first run begins to count; each later one says what was done since the one before it. So a summary that is
 written each hundred steps shows what an element cost over a hundred steps, and at which stage.
 """
 
