@@ -104,7 +104,7 @@ def call(
     philox: Any = None,
     pieces: list[Any] | None = None,
 ) -> list[Any]:
-    """What the kernel of an op gives; an error tells of the op. ``pieces`` takes what the kernel notes of its work."""
+    """What the kernel of an op gives; an error names the op. ``pieces`` takes what the kernel notes of its work."""
     definition = op.definition
     precision = runner.plan.options.precision
 
