@@ -370,7 +370,7 @@ def test_files_of_another_file_system(remote, tmp_path):
     assert outcomes(tf.data.TextLineDataset(packed, compression_type="GZIP")) == [b"zip"]
     assert outcomes(tf.data.FixedLengthRecordDataset(remote("4", b"aabb"), 2)) == [b"aa", b"bb"]
     table = remote("5.csv", b"a,b\n1,2.5\n3,4.5\n")
-    assert outcomes(X.CsvDataset(table, [tf.int32, tf.float32], header=True)) == [(1, 2.5), (3, 4.5)]
+    assert outcomes(X.CsvDataset(table, [tf.int32, tf.float32], header=True)) == [[1, 2.5], [3, 4.5]]
     local = str(tmp_path / "records")
     with tf.io.TFRecordWriter(local) as writer:
         writer.write(b"x")
