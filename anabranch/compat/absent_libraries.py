@@ -41,6 +41,10 @@ LIBRARIES: dict[str, str] = {
     "contrib.mixed_precision": "",
     "contrib.tfprof": "python.tools.tfprof model_analyzer",
     "python.estimator": "estimator export model_fn run_config inputs training canned canned.head",
+    "python.autograph.converters": "break_statements continue_statements return_statements",
+    "python.autograph.core": "converter naming",
+    "python.autograph.pyct": "anno compiler inspect_utils parser qual_names templates transformer "
+    "common_transformers common_transformers.anf",
     "python.feature_column": "feature_column feature_column_v2 feature_column_lib",
     "python.tpu": "ops ops.tpu_ops device_assignment tpu tpu_config tpu_context tpu_estimator tpu_feed tpu_function "
     "tpu_optimizer training_loop topology session_support bfloat16 functional tpu_embedding async_checkpoint",

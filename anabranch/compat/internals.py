@@ -25,7 +25,7 @@ MODULES: dict[str, str] = {}
 
 
 def _table(text: str, prefix: str = "") -> None:
-    for line in text.strip().splitlines():
+    for line in text.strip().replace("\n    ", " ").splitlines():  # an indented line continues the one before
         names, _, places = line.partition(":")
         for name in names.split():
             MODULES[prefix + name] = places.strip()
@@ -34,6 +34,7 @@ def _table(text: str, prefix: str = "") -> None:
 _table(
     """
 ops: top @compat.internal.ops @core.graph.graph @core.graph.convert @core.graph.indexed_slices @core.graph.operation
+    @core.graph.collections
 dtypes: dtypes top @core.values.dtypes @compat.internal.private_names
 config: =eager
 op_def_library: @compat.internal.private_names
@@ -56,7 +57,9 @@ graph_io: train
 test_util: =test_utilities test @testing.test_case @compat.internal.private_names
 op_def_registry: =registry
 registry: @compat.internal.registry
-indexed_slices type_spec composite_tensor: top
+indexed_slices: top
+type_spec: @core.values.type_spec @core.values.composite_tensor top
+composite_tensor: @core.values.composite_tensor
 """,
     "python.framework.",
 )
@@ -68,7 +71,8 @@ control_flow_util: @compat.internal.control_flow_contexts
 functional_ops: @compat.internal.functional_ops top =generated
 inplace_ops: @ops.array.public_inplace
 op_selector: contrib.graph_editor top
-control_flow_ops: control_flow_ops top {_OPS} @compat.internal.control_flow_contexts =layer_utilities =generated
+control_flow_ops: control_flow_ops top {_OPS} @compat.internal.control_flow_contexts @compat.internal.conditions
+    =generated
 gradients gradients_impl gradients_util: top {_OPS} @compat.internal.private_names @compat.internal.training_internals
 map_fn script_ops logging_ops histogram_ops: top {_OPS} @compat.internal.private_names =generated
 tensor_array_ops session_ops confusion_matrix: top {_OPS} @compat.internal.private_names =generated
@@ -76,11 +80,12 @@ sparse_ops: @compat.internal.sparse_names top {_OPS} @compat.internal.private_na
 template: top @variables.template
 sets_impl spectral_ops parsing_ops string_ops bitwise_ops: top {_OPS} spectral signal bitwise io =generated
 random_ops stateless_random_ops: top random contrib.random =generated
-nn nn_ops nn_impl nn_grad: nn top contrib.nn @compat.internal.private_names =generated
+nn nn_ops nn_impl nn_grad: nn top contrib.nn @compat.internal.private_names @compat.internal.convolutions =generated
 embedding_ops candidate_sampling_ops ctc_ops: nn top @compat.internal.private_names =generated
 resource_variable_ops: top @variables.resource_variable @compat.internal.private_names =generated
 variables partitioned_variables: top @compat.internal.private_names @variables.variable @variables.ref_variable
-variable_scope: top @compat.internal.private_names @variables.variable =generated
+variable_scope: top @compat.internal.private_names @compat.internal.variable_scopes @variables.variable
+    =generated
 state_ops: @compat.internal.variable_ops top @compat.internal.private_names @variables.variable =generated
 init_ops init_ops_v2: initializers contrib.framework top @variables.initializers @compat.internal.private_names
 summary_op_util: @summary.collected @compat.internal.private_names
@@ -121,6 +126,9 @@ linalg.linear_operator_low_rank_update linalg.linear_operator_adjoint linalg.lin
 signal.signal signal.fft_ops signal.window_ops signal.shape_ops signal.spectral_ops signal.mel_ops: signal
 signal.mfcc_ops signal.dct_ops signal.reconstruction_ops: signal
 linalg.linear_operator_util: @compat.internal.linear_operator_utilities
+linalg.linear_operator_addition: @compat.internal.linear_operator_addition
+linalg.linear_operator_circulant linalg.linear_operator_householder: linalg
+linalg.linear_operator_zeros: linalg
 weights_broadcast_ops: @losses.broadcasting
 """,
     "python.ops.",
@@ -192,6 +200,7 @@ tools.strip_unused_lib: @compat.tools.strip_unused_lib
 tools.optimize_for_inference_lib: @compat.tools.optimize_for_inference_lib
 tools.inspect_checkpoint: @compat.tools.inspect_checkpoint
 distribute.distribution_strategy_context: @compat.internal.distribution
+distribute.summary_op_util: @summary.collected @compat.internal.private_names
 util.tf_stack util.object_identity util.lazy_loader: @compat.internal.python_utilities
 util.deprecation_wrapper util.module_wrapper: @compat.internal.python_utilities
 training.tracking.base training.tracking.tracking training.tracking.data_structures: @compat.internal.tracking
@@ -222,7 +231,14 @@ keras.utils: keras.utils
 keras.applications: keras.applications
 keras.datasets: keras.datasets
 keras.preprocessing: keras.preprocessing
-keras.utils.np_utils keras.utils.data_utils keras.utils.generic_utils: keras.utils
+keras.utils.np_utils keras.utils.data_utils: keras.utils
+keras.utils.generic_utils keras.utils.tf_utils keras.utils.losses_utils: keras.utils @keras.v1.internal_names
+keras.optimizer_v2.optimizer_v2: keras.optimizers @keras.v1.internal_names
+keras.optimizer_v2.learning_rate_schedule: keras.optimizers.schedules
+keras.optimizer_v2.gradient_descent keras.optimizer_v2.adam keras.optimizer_v2.rmsprop: keras.optimizers
+keras.optimizer_v2.adagrad keras.optimizer_v2.adadelta keras.optimizer_v2.adamax
+    keras.optimizer_v2.nadam: keras.optimizers
+keras.keras_parameterized keras.testing_utils: @compat.internal.keras_testing
 keras.preprocessing.sequence: keras.preprocessing.sequence
 keras.preprocessing.text: keras.preprocessing.text
 keras.preprocessing.image: keras.preprocessing.image

@@ -16,8 +16,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import GraphTensor, Tensor
-from anabranch.core.graph.sparse_spec import SparseTensorSpec
-from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
+from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorSpec, SparseTensorValue
 from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.shapes import TensorShape
 from anabranch.core.values.tensor_spec import TensorSpec

@@ -34,7 +34,8 @@ from anabranch.core.graph.operation import GraphTensor, Operation
 from anabranch.core.graph.tensor import Tensor
 from anabranch.core.graphdef.function_def import implied_control_outputs
 from anabranch.core.values import nest, shapes
-from anabranch.core.values.tensor_spec import TensorSpec, TypeSpec
+from anabranch.core.values.tensor_spec import TensorSpec
+from anabranch.core.values.type_spec import TypeSpec
 from anabranch.eager import autograph, recording
 from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.graph_function import GraphFunction

@@ -26,6 +26,7 @@ from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import dtypes, shapes
+from anabranch.core.values.composite_tensor import CompositeTensor
 from anabranch.ragged import row_partitions as parts
 from anabranch.ragged.values import RaggedTensorValue
 from anabranch.runtime.fetching import register_session_run_conversion_functions
@@ -62,7 +63,7 @@ def _as_partition(value: Any, name: str, dtype: dtypes.DType | None = None) -> A
 
 
 @public("RaggedTensor")
-class RaggedTensor:
+class RaggedTensor(CompositeTensor):
     """A tensor some of whose dimensions have slices of different lengths.
 
     Made by its factory functions (:meth:`from_row_splits`, :meth:`from_row_lengths`, :meth:`from_tensor` and others)

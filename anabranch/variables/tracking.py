@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from anabranch.core import errors
+from anabranch.core.values.shapes import TensorShape
 from anabranch.variables.variable import Variable
 
 TrackableReference = namedtuple("TrackableReference", ["name", "ref"])
@@ -133,8 +134,26 @@ class Trackable:
     def _maybe_initialize_trackable(self) -> None:
         """Nothing: an object needs no preparation."""
 
+    def _no_dependency(self, value: Any) -> Any:
+        """What an attribute is set to for a value that is not to be followed."""
+        return value
+
     _track_checkpointable = _track_trackable
     _maybe_initialize_checkpointable = _maybe_initialize_trackable
+
+
+def _is_given_by_property(item: Any, name: str, value: Any) -> bool:
+    """Whether an attribute that cannot be set has the value already: setting it changes nothing.
+
+    Shapes are made anew at each access, so they are compared by their sizes.
+    """
+    own = getattr(type(item), name, None)
+    if not isinstance(own, property) or own.fset is not None:
+        return False
+    known = getattr(item, name)
+    if isinstance(known, TensorShape) and isinstance(value, TensorShape):
+        return bool(known.raw == value.raw)
+    return known is value
 
 
 class AutoTrackable(Trackable):
@@ -148,9 +167,14 @@ class AutoTrackable(Trackable):
         ['weights']
     """
 
+    def _no_dependency(self, value: Any) -> NoDependency:
+        return NoDependency(value)
+
     def __setattr__(self, name: str, value: Any) -> None:
         if not self.__dict__.get("_self_setattr_tracking", True):
             object.__setattr__(self, name, value)
+            return
+        if _is_given_by_property(self, name, value):
             return
         if isinstance(value, NoDependency):
             value = value.value

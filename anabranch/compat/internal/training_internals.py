@@ -65,3 +65,14 @@ class EventsWriter:
             self._writer.close()
             self._writer = None
         return True
+
+
+def TF_TryEvaluateConstant_wrapper(graph: Any, tensor: Any) -> Any:
+    """The value of a tensor of a graph as an array, if it is known while the graph is built, or None.
+
+    Args:
+        graph: ``tf.Graph._c_graph``.
+        tensor: what ``tensor._as_tf_output()`` gives.
+    """
+    del graph  # the tensor knows it
+    return tf.get_static_value(tensor)

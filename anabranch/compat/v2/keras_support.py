@@ -17,6 +17,7 @@ from anabranch.compat.v2 import raw_ops
 from anabranch.compat.v2.namespaces import version_2 as _v2
 from anabranch.core import errors
 from anabranch.core.graph.tensor import TensorLike
+from anabranch.core.values.composite_tensor import CompositeTensor
 from anabranch.eager.function import ConcreteFunction, Function
 from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.tensor import EagerTensor
@@ -33,16 +34,7 @@ _v2("__internal__.tracking.no_automatic_dependency_tracking")(tracking.no_automa
 _v2("__internal__.eager_context.eager_mode")(eager_names.eager_mode)
 
 
-class _CompositeTensorType(type):
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, tf.SparseTensor | tf.IndexedSlices | tf.RaggedTensor)
-
-
-@_v2("__internal__.CompositeTensor")
-class CompositeTensor(metaclass=_CompositeTensorType):
-    """What stands for several tensors: a sparse tensor, or rows."""
-
-
+_v2("__internal__.CompositeTensor")(CompositeTensor)
 _v2("__internal__.FuncGraph")(FunctionGraph)
 
 
@@ -188,3 +180,15 @@ class TrackableView:
 _v2("experimental.Optional")(tf.data.experimental.Optional)
 for _name in ("AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY"):
     _v2(f"data.{_name}")(getattr(tf.data.experimental, _name))
+
+
+@_v2("initializers.serialize")
+def serialize(initializer: Any) -> Any:
+    """The config of an initializer."""
+    return tf.keras.initializers.serialize(initializer)
+
+
+@_v2("initializers.deserialize")
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    """The initializer that a config describes."""
+    return tf.keras.initializers.deserialize(config, custom_objects)

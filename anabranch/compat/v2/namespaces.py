@@ -27,6 +27,8 @@ _DROPPED = """
 """
 DROPPED = frozenset(_DROPPED.split())
 ROOT = "tf.compat.v2"
+# Namespaces that are those of Keras in version 2.
+_OF_KERAS = frozenset(["losses", "metrics", "optimizers"])
 
 published, published_names = api.module_attributes("compat.v2")
 _own: dict[str, dict[str, Any]] = {"": {}}
@@ -98,6 +100,8 @@ def find(path: str, name: str) -> Any:
                 + errors.message(f"{ROOT}.{name}", "a name of TensorFlow 2", f"tf.compat.v1.{name}"),
                 name=name,
             )
+        if name in _OF_KERAS:
+            return getattr(importlib.import_module("anabranch.keras"), name)
         try:
             return published(name)
         except AttributeError:

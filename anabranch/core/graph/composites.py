@@ -11,9 +11,26 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from anabranch.core import errors
+from anabranch.core.graph import convert
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.sparse_tensor import SparseTensor
+from anabranch.core.graph.tensor import TensorLike
 from anabranch.core.values import nest, shapes
+from anabranch.core.values.composite_tensor import register_type_spec_from_value_converter
+from anabranch.core.values.tensor_spec import TensorSpec
+
+
+def _spec_of_tensor(tensor: Any) -> TensorSpec:
+    return TensorSpec(tensor.shape, tensor.dtype)
+
+
+def _spec_of_anything(value: Any) -> TensorSpec:
+    """The spec of the tensor that a value becomes; it is asked last."""
+    return _spec_of_tensor(convert.convert_to_tensor(value))
+
+
+register_type_spec_from_value_converter(object, _spec_of_anything, allow_subclass=True)
+register_type_spec_from_value_converter(TensorLike, _spec_of_tensor, allow_subclass=True)
 
 
 class _Kind(NamedTuple):

@@ -99,6 +99,11 @@ class Graph(GraphScopes):
 
     # ------------------------------------------------------------------------------------------------------- properties
     @property
+    def _c_graph(self) -> Any:
+        """The graph as functions of TensorFlow's C interface take it: itself."""
+        return self
+
+    @property
     def version(self) -> int:
         """Number of changes made to the graph, added operations included."""
         return self._version

@@ -7,12 +7,17 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import errors
 from anabranch.core.contract import inference
 from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.values import dtypes, shapes
+from anabranch.core.values.composite_tensor import CompositeTensor
+from anabranch.core.values.tensor_spec import TensorSpec
+from anabranch.core.values.type_spec import TypeSpec
 
 LARGE_DENSE_SIZE = 100_000_000
 """A conversion to a dense tensor of at least this many elements is warned of."""
@@ -25,7 +30,7 @@ public("IndexedSlicesValue")(IndexedSlicesValue)
 
 
 @public("IndexedSlices")
-class IndexedSlices:
+class IndexedSlices(CompositeTensor):
     """Rows of a larger tensor: ``dense[indices[i]] = values[i]``, rows that occur twice adding up, zeros elsewhere.
 
     Args:
@@ -96,6 +101,11 @@ class IndexedSlices:
         """Operations that take one of the tensors, each once."""
         parts = [self._values, self._indices] + ([self._dense_shape] if self._dense_shape is not None else [])
         return list(dict.fromkeys(op for part in parts for op in part.consumers()))
+
+    @property
+    def _type_spec(self) -> IndexedSlicesSpec:
+        dense = None if self._dense_shape is None else self._dense_shape.dtype
+        return IndexedSlicesSpec(self.shape, self.dtype, self._indices.dtype, dense, self._indices.shape)
 
     def __neg__(self) -> IndexedSlices:
         return IndexedSlices(build("Neg", self._values), self._indices, self._dense_shape)
@@ -180,6 +190,60 @@ def densify(value: IndexedSlices, name: str | None = None) -> Any:
 
 
 convert.register_tensor_conversion_function(IndexedSlices, to_dense)
+
+
+@public("IndexedSlicesSpec")
+class IndexedSlicesSpec(TypeSpec):
+    """Dense shape and dtypes of IndexedSlices.
+
+    Args:
+        shape: the dense shape, which may be known in part; None allows any.
+        dtype: dtype of the rows.
+        indices_dtype: int32 or int64.
+        dense_shape_dtype: int32 or int64; None for slices without a dense shape.
+        indices_shape: the shape of the indices, ``[n]``.
+    """
+
+    __slots__ = ("_dense_shape_dtype", "_indices_dtype", "_indices_shape", "_shape", "_values_dtype")
+
+    def __init__(
+        self,
+        shape: Any = None,
+        dtype: Any = dtypes.float32,
+        indices_dtype: Any = dtypes.int64,
+        dense_shape_dtype: Any = None,
+        indices_shape: Any = None,
+    ) -> None:
+        self._shape, self._values_dtype = shapes.TensorShape(shape), dtypes.as_dtype(dtype)
+        self._indices_dtype = dtypes.as_dtype(indices_dtype)
+        self._dense_shape_dtype = None if dense_shape_dtype is None else dtypes.as_dtype(dense_shape_dtype)
+        self._indices_shape = shapes.TensorShape(indices_shape).with_rank(1)
+
+    @property
+    def value_type(self) -> Any:
+        """`IndexedSlices`."""
+        return IndexedSlices
+
+    def _serialize(self) -> tuple[Any, ...]:
+        dtypes_of_places = self._indices_dtype, self._dense_shape_dtype
+        return self._shape, self._values_dtype, *dtypes_of_places, self._indices_shape
+
+    @property
+    def _component_specs(self) -> tuple[TensorSpec, ...]:
+        rows = TensorSpec(self._indices_shape.concatenate(self._shape[1:]), self._values_dtype)
+        specs = rows, TensorSpec(self._indices_shape, self._indices_dtype)
+        if self._dense_shape_dtype is None:
+            return specs
+        return *specs, TensorSpec([self._shape.ndims], self._dense_shape_dtype)
+
+    def _to_components(self, value: Any) -> tuple[Any, ...]:
+        parts = value.values, value.indices
+        return parts if value.dense_shape is None else (*parts, value.dense_shape)
+
+    def _from_components(self, components: Any) -> Any:
+        if all(isinstance(component, np.ndarray) for component in components):
+            return IndexedSlicesValue(*components, *[None] * (3 - len(components)))
+        return IndexedSlices(*components)
 
 
 @public("convert_to_tensor_or_indexed_slices")

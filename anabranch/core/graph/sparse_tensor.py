@@ -10,6 +10,8 @@ from __future__ import annotations
 import collections
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import errors
 from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
@@ -18,6 +20,14 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import known_shape
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, shapes
+from anabranch.core.values.composite_tensor import (
+    CompositeTensor,
+    batched,
+    register_type_spec_from_value_converter,
+    unbatched,
+)
+from anabranch.core.values.tensor_spec import TensorSpec
+from anabranch.core.values.type_spec import BatchableTypeSpec
 
 SparseTensorValue = collections.namedtuple("SparseTensorValue", ["indices", "values", "dense_shape"])
 SparseTensorValue.__doc__ = "What fetching a SparseTensor gives: arrays `indices`, `values` and `dense_shape`."
@@ -25,7 +35,7 @@ public("SparseTensorValue")(SparseTensorValue)
 
 
 @public("SparseTensor", "sparse.SparseTensor")
-class SparseTensor:
+class SparseTensor(CompositeTensor):
     """A tensor of which only some elements are stored: ``dense[indices[i]] = values[i]``, zeros (or ``""``) elsewhere.
 
     Args:
@@ -59,6 +69,10 @@ class SparseTensor:
             self._refuse(
                 f"indices of {rank} columns and a dense_shape of {shape_rank} elements", "one for each dimension"
             )
+
+    @property
+    def _type_spec(self) -> SparseTensorSpec:
+        return SparseTensorSpec(self.shape, self.dtype)
 
     def _refuse(self, given: str, expected: str) -> None:
         raise ValueError(errors.message(given, expected, "tf.SparseTensor([[0, 1], [2, 0]], [1.0, 2.0], [3, 2])"))
@@ -215,6 +229,106 @@ def as_sparse(value: Any, argument: str = "sp_input") -> SparseTensor:
             "tf.SparseTensor(indices, values, dense_shape)",
         )
     )
+
+
+@public("SparseTensorSpec")
+class SparseTensorSpec(BatchableTypeSpec):
+    """Dense shape and dtype of a sparse tensor.
+
+    Args:
+        shape: the dense shape, which may be known in part; None allows any.
+        dtype: dtype of the values.
+
+    Example:
+        >>> import anabranch as tf
+        >>> tf.SparseTensorSpec([None, 3], tf.int32).is_compatible_with(tf.SparseTensor([[0, 1]], [7], [2, 3]))
+        True
+    """
+
+    __slots__ = ("_dtype", "_shape")
+
+    def __init__(self, shape: Any = None, dtype: Any = dtypes.float32) -> None:
+        self._shape, self._dtype = shapes.TensorShape(shape), dtypes.as_dtype(dtype)
+
+    shape = property(lambda self: self._shape, doc="The dense shape.")
+    dtype = property(lambda self: self._dtype, doc="The dtype of the values.")
+    rank = property(lambda self: self._shape.ndims, doc="The number of dimensions, or None.")
+
+    @classmethod
+    def from_value(cls, value: Any) -> SparseTensorSpec:
+        """The spec of a SparseTensor or SparseTensorValue; TypeError of anything else."""
+        if isinstance(value, SparseTensorValue):
+            if isinstance(value.values, np.ndarray):
+                return cls(value.dense_shape, value.values.dtype)
+            value = SparseTensor.from_value(value)
+        if not isinstance(value, SparseTensor):
+            raise TypeError(
+                "Expected SparseTensor or SparseTensorValue\n"
+                + errors.message(f"a {type(value).__name__}", "a sparse tensor", "tf.SparseTensorSpec(shape, dtype)")
+            )
+        return cls(value.shape, value.dtype)
+
+    @property
+    def value_type(self) -> Any:
+        """`SparseTensor`."""
+        return SparseTensor
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return self._shape, self._dtype
+
+    @property
+    def _component_specs(self) -> list[TensorSpec]:
+        rank = self._shape.ndims
+        return [
+            TensorSpec([None, rank], dtypes.int64),
+            TensorSpec([None], self._dtype),
+            TensorSpec([rank], dtypes.int64),
+        ]
+
+    def _to_components(self, value: Any) -> list[Any]:
+        value = SparseTensor.from_value(value)
+        return [value.indices, value.values, value.dense_shape]
+
+    def _from_components(self, components: Any) -> Any:
+        if all(isinstance(component, np.ndarray) for component in components):
+            return SparseTensorValue(*components)
+        value = SparseTensor(*components)
+        value._static = self._shape.raw
+        return value
+
+    # A list of tensors that can be stacked: the sparse tensor in one variant.
+    @property
+    def _flat_tensor_specs(self) -> list[TensorSpec]:
+        return [TensorSpec(None, dtypes.variant)]
+
+    def _to_tensor_list(self, value: Any) -> list[Any]:
+        return [build("SerializeSparse", *self._to_components(value), out_type=dtypes.variant)]
+
+    def _to_batched_tensor_list(self, value: Any) -> list[Any]:
+        if self._shape.ndims == 0:
+            unbatched(self._shape)  # which refuses
+        return [build("SerializeManySparse", *self._to_components(value), out_type=dtypes.variant)]
+
+    def _from_compatible_tensor_list(self, tensor_list: list[Any]) -> SparseTensor:
+        value = SparseTensor(*build("DeserializeSparse", tensor_list[0], dtype=self._dtype))
+        value.indices.set_shape([None, self._shape.ndims])
+        value.dense_shape.set_shape([self._shape.ndims])
+        return value
+
+    def _batch(self, batch_size: int | None) -> SparseTensorSpec:
+        return SparseTensorSpec(batched(batch_size, self._shape), self._dtype)
+
+    def _unbatch(self) -> SparseTensorSpec:
+        return SparseTensorSpec(unbatched(self._shape), self._dtype)
+
+    def _to_legacy_output_types(self) -> Any:
+        return self._dtype
+
+    def _to_legacy_output_shapes(self) -> Any:
+        return self._shape
+
+
+register_type_spec_from_value_converter(SparseTensorValue, SparseTensorSpec.from_value)
 
 
 @public("convert_to_tensor_or_sparse_tensor")

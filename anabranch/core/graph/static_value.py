@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.inference import partial_value
 from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.tensor import TensorLike
+from anabranch.core.values.composite_tensor import CompositeTensor
 from anabranch.core.values.shapes import TensorShape
 
 
@@ -18,18 +19,15 @@ def constant_value(tensor: Any, partial: bool = False) -> Any:
     """The value of a tensor as an array if the graph determines it (constants, known shapes and what is made of them).
 
     Args:
-        tensor: the tensor; a Python or NumPy value is given back.
+        tensor: the tensor; what is neither one nor a variable is given back, None included.
         partial: give a vector of which only some elements are known too, as an array of objects with None for the rest.
 
     Returns:
         The array, which must not be written to, or None.
     """
-    if isinstance(tensor, (bool, int, float, complex, str, bytes, np.ndarray, np.generic)):
-        return tensor
     if not isinstance(tensor, Tensor):
-        raise TypeError(
-            errors.message(f"a {type(tensor).__name__}", "a tf.Tensor", "tf.convert_to_tensor(x), or the value itself")
-        )
+        symbolic = isinstance(tensor, (TensorLike, CompositeTensor)) or hasattr(tensor, "_as_graph_element")
+        return None if symbolic else tensor
     known = partial_value(tensor)
     if isinstance(known, tuple):
         return np.array(known, object) if partial else None

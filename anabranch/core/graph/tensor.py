@@ -133,6 +133,10 @@ class Tensor:
         """The graph that holds it."""
         self._only_in_a_graph("graph")
 
+    def _as_tf_output(self) -> Any:
+        """The tensor as functions of TensorFlow's C interface take it: itself."""
+        return self
+
     @property
     def name(self) -> str:
         """``"op_name:output_index"`` in a graph."""

@@ -2,7 +2,8 @@
 
 A structure is a list, tuple, named tuple, mapping or class made by ``attrs``; anything else is a leaf, arrays and
 strings included. Mappings are visited in the order of their sorted keys and keep their own order when they are packed
-again, as in TensorFlow: that order decides which output of a loop is which.
+again, as in TensorFlow: that order decides which output of a loop is which. With ``expand_composites=True`` composite
+tensors (sparse and ragged ones, IndexedSlices, classes of programs) and their specs have their components as parts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.values.composite_tensor import Expandable
 
 
 @public("contrib.framework.nest.is_sequence")
@@ -96,27 +98,26 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     >>> flatten({"b": 2, "a": [0, 1]})
     [0, 1, 2]
     """
-    _no_composites(expand_composites)
-    return list(_leaves(structure))
+    return list(_leaves(structure, expand_composites))
 
 
-def _leaves(structure: Any) -> Iterator[Any]:
+def _leaves(structure: Any, expand: bool = False) -> Iterator[Any]:
+    structure = _opened(structure, expand)
     if not is_nested(structure):
         yield structure
         return
     for _, part in _items(structure):
-        yield from _leaves(part)
+        yield from _leaves(part, expand)
 
 
-def _no_composites(expand_composites: bool) -> None:
-    if expand_composites:
-        raise NotImplementedError(
-            errors.message(
-                "expand_composites=True",
-                "sparse tensors and IndexedSlices as leaves",
-                "take their parts (indices, values, dense_shape) before",
-            )
-        )
+def _opened(structure: Any, expand: bool) -> Any:
+    """The components of a composite tensor, or its spec, if they are asked for; any other value itself."""
+    while expand and isinstance(structure, Expandable):
+        components = structure._expanded()
+        if components is structure:
+            break
+        structure = components
+    return structure
 
 
 @public("nest.pack_sequence_as", "contrib.framework.nest.pack_sequence_as")
@@ -127,7 +128,6 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
         TypeError: ``flat_sequence`` is not a sequence.
         ValueError: it has not as many items as ``structure`` has leaves.
     """
-    _no_composites(expand_composites)
     if not is_nested(flat_sequence):
         raise TypeError(
             "flat_sequence must be a sequence\n"
@@ -136,9 +136,9 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
             )
         )
     values = parts(flat_sequence)
-    needed = len(flatten(structure))
+    needed = len(flatten(structure, expand_composites))
     if len(values) != needed:
-        if is_nested(structure):
+        if is_nested(_opened(structure, expand_composites)):
             usual = f"Structure had {needed} elements, but flat_sequence had {len(values)} elements."
         else:
             usual = f"Structure is a scalar but len(flat_sequence) == {len(values)} > 1"
@@ -153,6 +153,8 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
     waiting = iter(values)
 
     def pack(part: Any) -> Any:
+        if expand_composites and isinstance(part, Expandable) and (components := part._expanded()) is not part:
+            return part._packed(pack(components))
         return like(part, [pack(inner) for inner in parts(part)]) if is_nested(part) else next(waiting)
 
     return pack(structure)
@@ -177,7 +179,7 @@ def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> A
             errors.message("no structure", "a function and at least one structure", "nest.map_structure(f, s)")
         )
     check_types = kwargs.pop("check_types", kwargs.pop("check_types_dict", True))
-    _no_composites(kwargs.pop("expand_composites", False))
+    expand = kwargs.pop("expand_composites", False)
     if kwargs:
         raise ValueError(
             f"Only valid keyword argument is check_types, not {sorted(kwargs)}\n"
@@ -186,8 +188,9 @@ def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> A
             )
         )
     for other in structure[1:]:
-        assert_same_structure(structure[0], other, check_types=check_types)
-    return pack_sequence_as(structure[0], [func(*leaves) for leaves in zip(*map(flatten, structure), strict=True)])
+        assert_same_structure(structure[0], other, check_types, expand)
+    columns = [flatten(one, expand) for one in structure]
+    return pack_sequence_as(structure[0], [func(*leaves) for leaves in zip(*columns, strict=True)], expand)
 
 
 @public("nest.assert_same_structure", "contrib.framework.nest.assert_same_structure")
@@ -198,11 +201,10 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expa
         ValueError: they have different numbers of parts somewhere, or different keys.
         TypeError: types of their structures differ, and ``check_types``.
     """
-    _no_composites(expand_composites)
-    _compare(nest1, nest2, check_types, nest1, nest2)
+    _compare(nest1, nest2, check_types, expand_composites, nest1, nest2)
 
 
-def _compare(first: Any, second: Any, check_types: bool, whole_first: Any, whole_second: Any) -> None:
+def _compare(first: Any, second: Any, check_types: bool, expand: bool, whole_first: Any, whole_second: Any) -> None:
     def differ(kind: type[Exception], what: str, usual: str) -> Exception:
         return kind(
             "The two structures don't have the same nested structure.\n\n"
@@ -215,6 +217,11 @@ def _compare(first: Any, second: Any, check_types: bool, whole_first: Any, whole
             )
         )
 
+    both = _opened(first, expand) is not first and _opened(second, expand) is not second
+    if check_types and both and type(first) is not type(second):
+        usual = f"Expected an instance of {type(first)}, found {type(second)}"
+        raise differ(TypeError, f"types {type(first).__name__} and {type(second).__name__}", usual)
+    first, second = _opened(first, expand), _opened(second, expand)
     if is_nested(first) != is_nested(second):
         sequence, leaf = (first, second) if is_nested(first) else (second, first)
         usual = f'Substructure "{_shown(sequence)}" is a sequence, while substructure "{_shown(leaf)}" is not'
@@ -239,7 +246,7 @@ def _compare(first: Any, second: Any, check_types: bool, whole_first: Any, whole
         usual += f"First structure: {_shown(first)}. Second structure: {_shown(second)}"
         raise differ(ValueError, f"{len(ours)} and {len(theirs)} parts", usual)
     for mine, other in zip(ours, theirs, strict=True):
-        _compare(mine, other, check_types, whole_first, whole_second)
+        _compare(mine, other, check_types, expand, whole_first, whole_second)
 
 
 def _shown(part: Any) -> str:
@@ -268,7 +275,7 @@ def assert_shallow_structure(
         ValueError: numbers of parts or keys differ.
         TypeError: a leaf stands where ``shallow_tree`` has parts, or types differ and ``check_types``.
     """
-    _no_composites(expand_composites)
+    shallow_tree, input_tree = _opened(shallow_tree, expand_composites), _opened(input_tree, expand_composites)
     if not is_nested(shallow_tree):
         return
     parts_of_message = (
@@ -305,7 +312,7 @@ def assert_shallow_structure(
         )
     for key, part in _items(shallow_tree):
         inner = input_tree[key] if mappings else dict(_items(input_tree))[key]
-        assert_shallow_structure(part, inner, check_types, check_subtrees_length=check_subtrees_length)
+        assert_shallow_structure(part, inner, check_types, expand_composites, check_subtrees_length)
 
 
 @public("contrib.framework.nest.flatten_up_to")
@@ -320,6 +327,7 @@ def flatten_up_to(
     assert_shallow_structure(shallow_tree, input_tree, check_types, expand_composites, check_subtrees_length)
 
     def walk(shallow: Any, deep: Any) -> Iterator[Any]:
+        shallow, deep = _opened(shallow, expand_composites), _opened(deep, expand_composites)
         if not is_nested(shallow):
             yield deep
             return
@@ -333,17 +341,17 @@ def flatten_up_to(
 @public("contrib.framework.nest.map_structure_up_to")
 def map_structure_up_to(shallow_tree: Any, func: Callable[..., Any], *inputs: Any, **kwargs: Any) -> Any:
     """Apply a function to the parts of the inputs that stand at the leaves of ``shallow_tree``."""
-    check_types = kwargs.pop("check_types", True)
+    check_types, expand = kwargs.pop("check_types", True), kwargs.pop("expand_composites", False)
     if not inputs or kwargs:
         raise ValueError(
             errors.message(
                 f"{len(inputs)} inputs, keyword arguments {sorted(kwargs)}",
-                "at least one input, check_types",
+                "at least one input, check_types, expand_composites",
                 "drop them",
             )
         )
-    columns = [flatten_up_to(shallow_tree, tree, check_types) for tree in inputs]
-    return pack_sequence_as(shallow_tree, [func(*leaves) for leaves in zip(*columns, strict=True)])
+    columns = [flatten_up_to(shallow_tree, tree, check_types, expand) for tree in inputs]
+    return pack_sequence_as(shallow_tree, [func(*leaves) for leaves in zip(*columns, strict=True)], expand)
 
 
 @public("contrib.framework.nest.flatten_dict_items")

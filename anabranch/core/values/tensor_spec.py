@@ -1,52 +1,22 @@
-"""`tf.TensorSpec`: shape and dtype of a tensor that is not there yet; `tf.TypeSpec`, of any value made of tensors.
-
-A specification says which tensors its values are made of, so that a function can be traced for it and a dataset can
-have elements like it, without either knowing the class.
-"""
+"""`tf.TensorSpec`: shape and dtype of a tensor that is not there yet."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from anabranch.core.contract.api import public
 from anabranch.core.errors import message
+from anabranch.core.graph.operation import GraphTensor
 from anabranch.core.values import dtypes
+from anabranch.core.values.composite_tensor import batched, unbatched
 from anabranch.core.values.shapes import TensorShape, broadcast
-
-
-@public("TypeSpec")
-class TypeSpec:
-    """What is known of a value that is made of tensors and is not there yet; see its subclasses."""
-
-    __slots__ = ()
-
-    @property
-    def value_type(self) -> Any:
-        """The class of the values."""
-        raise NotImplementedError
-
-    def is_compatible_with(self, spec_or_value: Any) -> bool:
-        """Whether a value, or all values of another specification, are among those that this one describes."""
-        raise NotImplementedError
-
-    def _part_specs(self) -> list[TensorSpec]:
-        """The tensors that a value is made of."""
-        raise NotImplementedError
-
-    def _of_parts(self, tensors: Sequence[Any]) -> Any:
-        """The value that is made of tensors."""
-        raise NotImplementedError
-
-    def _serialize(self) -> tuple[Any, ...]:
-        """The arguments that make an equal specification."""
-        raise NotImplementedError
+from anabranch.core.values.type_spec import BatchableTypeSpec, TypeSpec
 
 
 @public("TensorSpec")
-class TensorSpec(TypeSpec):
+class TensorSpec(BatchableTypeSpec):
     """Shape, dtype and name of a tensor.
 
     Args:
@@ -84,17 +54,48 @@ class TensorSpec(TypeSpec):
     def is_compatible_with(self, spec_or_tensor: Any) -> bool:
         """Whether a tensor, or all tensors of another spec, may have this shape and dtype."""
         other = spec_or_tensor
+        if isinstance(other, TypeSpec) and not isinstance(other, TensorSpec):
+            return False
         return bool(self._dtype.is_compatible_with(other.dtype) and self._shape.is_compatible_with(other.shape))
 
-    def _part_specs(self) -> list[TensorSpec]:
-        return [self]
+    def most_specific_compatible_type(self, other: Any) -> TensorSpec:
+        """The narrowest spec that describes the tensors of both; ValueError if dtypes differ."""
+        if not isinstance(other, TensorSpec) or other._dtype != self._dtype:
+            raise ValueError(
+                f"Types are not compatible: {self!r} vs {other!r}\n"
+                + message(f"{self!r} and {other!r}", "two specs of tensors of one dtype", "tf.TensorSpec(None, dtype)")
+            )
+        return TensorSpec(self._shape.most_specific_compatible_shape(other._shape), self._dtype)
 
-    def _of_parts(self, tensors: Sequence[Any]) -> Any:
-        (tensor,) = tensors
-        return tensor
+    @property
+    def value_type(self) -> Any:
+        """``tf.Tensor``."""
+        return GraphTensor
 
     def _serialize(self) -> tuple[Any, ...]:
         return self._shape, self._dtype, self._name
+
+    @property
+    def _component_specs(self) -> Any:
+        return self
+
+    def _to_components(self, value: Any) -> Any:
+        return value
+
+    def _from_components(self, components: Any) -> Any:
+        return components
+
+    def _batch(self, batch_size: int | None) -> TensorSpec:
+        return TensorSpec(batched(batch_size, self._shape), self._dtype)
+
+    def _unbatch(self) -> TensorSpec:
+        return TensorSpec(unbatched(self._shape), self._dtype)
+
+    def _to_legacy_output_types(self) -> Any:
+        return self._dtype
+
+    def _to_legacy_output_shapes(self) -> Any:
+        return self._shape
 
     @property
     def is_discrete(self) -> bool:
@@ -167,9 +168,6 @@ class BoundedTensorSpec(TensorSpec):
         dtype = dtypes.as_dtype(spec.dtype)
         least, greatest = getattr(spec, "minimum", dtype.min), getattr(spec, "maximum", dtype.max)
         return cls(spec.shape, dtype, least, greatest, name or spec.name)
-
-    def _serialize(self) -> tuple[Any, ...]:
-        return self._shape, self._dtype, self._minimum, self._maximum, self._name
 
     minimum = property(lambda self: self._minimum, doc="The least value, inclusive, as an array that is read-only.")
     maximum = property(lambda self: self._maximum, doc="The greatest value, inclusive, as an array that is read-only.")

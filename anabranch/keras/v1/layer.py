@@ -44,6 +44,21 @@ class _Calls(threading.local):
 _calls = _Calls()
 
 
+_symbolic_types: list[type] = []
+"""Classes whose instances layers take, and give, in place of tensors."""
+
+
+def register_symbolic_tensor_type(cls: type) -> None:
+    """Let layers take and give instances of a class that converts to a tensor."""
+    if cls not in _symbolic_types:
+        _symbolic_types.append(cls)
+
+
+def symbolic_tensor_types() -> tuple[type, ...]:
+    """The classes of :func:`register_symbolic_tensor_type`."""
+    return tuple(_symbolic_types)
+
+
 def is_layer(item: Any) -> bool:
     """Whether an object is a layer: Keras' own, or one of ``tf.layers``."""
     return isinstance(item, (Layer, ScopedLayer))
@@ -471,7 +486,7 @@ class Layer(Weights):
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         kwargs = {**dict(zip(self._call_arguments[1:], args, strict=False)), **kwargs}
         inputs = nest.map_structure(_as_tensor, inputs)
-        flat = [x for x in nest.flatten(inputs) if isinstance(x, (Tensor, tf.SparseTensor))]
+        flat = [x for x in nest.flatten(inputs) if isinstance(x, (Tensor, tf.SparseTensor, *_symbolic_types))]
         dense = [x for x in flat if isinstance(x, Tensor)]
         symbolic = bool(flat) and not any(x.has_value for x in dense)
         arguments = {name: value for name, value in kwargs.items() if name != "mask" and value is not None}

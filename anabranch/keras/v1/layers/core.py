@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import marshal
-import types
 from typing import Any
 
 import numpy as np
@@ -14,6 +11,7 @@ from anabranch.core import errors
 from anabranch.core.values import nest
 from anabranch.keras.v1 import activations, objects, state
 from anabranch.keras.v1 import backend as K
+from anabranch.keras.v1.function_code import func_dump, func_load
 from anabranch.keras.v1.layer import InputSpec, Layer, as_shape, registry, shapes_of
 from anabranch.keras.v1.layers.config import Configured
 
@@ -422,24 +420,8 @@ def _written(item: Any) -> tuple[Any, str | None]:
         return item, None
     if getattr(item, "__name__", "") != "<lambda>":
         return item.__name__, "function"
-    code = base64.b64encode(marshal.dumps(item.__code__)).decode("ascii")
-    cells = tuple(cell.cell_contents for cell in item.__closure__ or ())
-    return (code, item.__defaults__, cells or None), "lambda"
+    return func_dump(item), "lambda"
 
 
 def _read(data: Any) -> Any:
-    code, defaults, cells = data
-    try:
-        made = marshal.loads(base64.b64decode(code))
-    except (ValueError, EOFError, TypeError) as problem:
-        raise ValueError(
-            errors.message(
-                "the code of a lambda of another version of Python",
-                "a layer whose function was written by this Python",
-                "build the model anew and model.load_weights(path)",
-            )
-        ) from problem
-    closure = tuple(types.CellType(cell) for cell in cells) if cells else None
-    return types.FunctionType(
-        made, {"tf": tf, "K": K, "np": np}, "<lambda>", tuple(defaults) if defaults else None, closure
-    )
+    return func_load(data, globs={"tf": tf, "K": K, "np": np})
