@@ -101,7 +101,12 @@ class _AddAndReturnMatrix(_Adder):
         return _linalg.LinearOperatorFullMatrix(_dense_sum(op1, op2), **hints)
 
 
-_TIERS = [[_AddAndReturnScaledIdentity()], [_AddAndReturnDiag()], [_AddAndReturnTriL()], [_AddAndReturnMatrix()]]
+_TIERS: list[Sequence[_Adder]] = [
+    [_AddAndReturnScaledIdentity()],
+    [_AddAndReturnDiag()],
+    [_AddAndReturnTriL()],
+    [_AddAndReturnMatrix()],
+]
 
 
 def add_operators(

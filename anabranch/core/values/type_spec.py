@@ -116,7 +116,7 @@ class TypeSpec(Expandable):
         return self._deserialize(_common(self._serialize(), other._serialize()))
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and _key(self._serialize()) == _key(other._serialize())  # type: ignore[attr-defined]
+        return type(other) is type(self) and _key(self._serialize()) == _key(other._serialize())
 
     def __ne__(self, other: object) -> bool:
         return not self == other
