@@ -238,7 +238,7 @@ keras.optimizer_v2.learning_rate_schedule: keras.optimizers.schedules
 keras.optimizer_v2.gradient_descent keras.optimizer_v2.adam keras.optimizer_v2.rmsprop: keras.optimizers
 keras.optimizer_v2.adagrad keras.optimizer_v2.adadelta keras.optimizer_v2.adamax
     keras.optimizer_v2.nadam: keras.optimizers
-keras.keras_parameterized keras.testing_utils: @compat.internal.keras_testing
+keras.keras_parameterized keras.testing_utils: @compat.keras_testing
 keras.preprocessing.sequence: keras.preprocessing.sequence
 keras.preprocessing.text: keras.preprocessing.text
 keras.preprocessing.image: keras.preprocessing.image
