@@ -54,7 +54,9 @@ class RaggedTensorSpec(BatchableTypeSpec):
             if rank is None:
                 raise ValueError(
                     "Must specify ragged_rank or a shape with a known rank.\n"
-                    + errors.message("no ragged_rank and no rank", "one of both", "tf.RaggedTensorSpec([None, None])")
+                    + errors.message(
+                        "no ragged_rank and no rank", "one of the two", "tf.RaggedTensorSpec([None, None])"
+                    )
                 )
             ragged_rank = rank - 1
         if not isinstance(ragged_rank, int):

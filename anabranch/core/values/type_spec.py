@@ -137,7 +137,7 @@ class BatchableTypeSpec(TypeSpec):
     __slots__ = ()
 
     def _batch(self, batch_size: int | None) -> Any:
-        """The spec of so many values, stacked; of any number if None."""
+        """The spec of ``batch_size`` values, stacked; of any number of them if None."""
         raise NotImplementedError(f"{type(self).__name__}._batch")
 
     def _unbatch(self) -> Any:
