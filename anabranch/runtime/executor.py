@@ -314,8 +314,12 @@ class Executor:
             if self.plan.tier == "interpreted":
                 raise
             raise first_failure.of(attempt, items[reached:], problem, host_ops.run) from problem.__cause__
-        if self.plan.tier == "interpreted" and not self.plan.nested:
+        if self.plan.nested:
+            return
+        if self.plan.tier == "interpreted":
             shape_families.observe(self.plan, attempt.env)
+        elif self.plan.varying.looks_again:
+            shape_families.look_again(self.plan, attempt.env)
 
     def _updates(self, attempt: Attempt) -> list[tuple[Slot, Any]]:
         """What the segment's variables become."""

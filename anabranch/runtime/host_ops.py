@@ -156,6 +156,8 @@ def framed(runner: Runner, op: Operation, operands: list[Any], kernel: Callable[
     return results
 
 
+MOST_ACCEPTED = 128
+"""Shapes of an op's operands that are remembered as accepted: sizes that data decide come back."""
 MANY_BLOCKS = 1 << 28
 """Blocks of random numbers whose drawing takes so long that it is asked first whether what is drawn can be held."""
 
@@ -173,15 +175,17 @@ def require_room(op: Operation, operands: Sequence[Any], blocks: int) -> None:
 
 def refused_by_shape(runner: Runner, op: Operation, operands: Sequence[Any]) -> errors.OpError | None:
     """What the shape rule of an op says of its operands, unless it has accepted such shapes before."""
-    accepted = runner.plan.accepted
+    accepted = runner.plan.accepted.get(op)
     forms = tuple([getattr(value, "shape", None) for value in operands])
-    if accepted.get(op) == forms:
+    if accepted is not None and forms in accepted:
         return None
     if not faults.as_built(op, operands):
         refused = faults.refusal(op, lowering.TraceShapes(op, operands))
         if refused is not None:
             return refused
-    accepted[op] = forms
+    if accepted is None or len(accepted) >= MOST_ACCEPTED:
+        accepted = runner.plan.accepted[op] = set()
+    accepted.add(forms)
     return None
 
 

@@ -7,7 +7,10 @@ found by inferring shapes with the dimensions that change left open. Pieces betw
 program of their own go to the host with them.
 
 Inside a step (:func:`observe`, :func:`note`): the sizes that data decide are looked at while the plan is interpreted,
-and as programs are compiled for them. :data:`MOST_SHAPES` different ones are taken to be all there are.
+and as programs are compiled for them. :data:`MOST_SHAPES` different ones are taken to be all there are. When one turns
+out to change as programs run, what the host gives in the next few runs is looked at anew (:func:`look_again`): what
+only graphs do not know (the rows of a `segment_sum`, which are as many as the batch has) stays known, and all behind it
+in one program.
 
 Between steps (:class:`Family`): steps with the same fetches and feeds of the same ranks are a family. The first
 :data:`MOST_PLANS` shapes of feeds get plans of their own, which the policy compiles as it does any. Further ones share
@@ -75,6 +78,8 @@ class Varying:
         """What interpreted runs have shown of values: their shapes, joined, and themselves, if always the same."""
         self.runs = 0
         """How many runs that were."""
+        self.looks_again = False
+        """Whether runs of programs are looked at, as what interpreted ones have shown is no guide any more."""
         self._watched: list[Tensor] | None = None
         self._unsteady: set[Tensor] = set()
 
@@ -196,8 +201,18 @@ def note(plan: Any, program: Any, env: dict[Any, Any], values: Container[int]) -
         if isinstance(key, Tensor) and i not in values and key.dtype.base.np is not None:
             new |= varying.saw(key, tuple(env[key].shape))
     if new:
-        varying.runs = 0  # what was seen before is no guide any more
+        varying.runs = 0
         varying.observed.clear()
+        varying.looks_again = True
+        plan.open_shapes()
+
+
+def look_again(plan: Any, env: dict[Any, Any]) -> None:
+    """Look at what the host gave in a run with programs, until that tells again which shapes do not change."""
+    varying: Varying = plan.varying
+    varying.look(plan, env)
+    if varying.runs > MOST_SHAPES:
+        varying.looks_again = False
         plan.open_shapes()
 
 
@@ -225,10 +240,10 @@ def inferred(plan: Any) -> dict[Tensor, tuple[Any, Any]]:
             known.setdefault(output, (shape, None))
             if output in plan.fed:
                 continue
-            if varying.runs > MOST_SHAPES and output in varying.observed:
-                known[output] = varying.observed[output]
-            elif output in varying.open:
+            if output in varying.open:
                 known[output] = (varying.open[output], None)
+            elif varying.runs > MOST_SHAPES and output in varying.observed:
+                known[output] = varying.observed[output]
         if folds(op) and all(output.dtype.is_integer and known[output][1] is None for output in op._outputs):
             _fold(op, known)
     return known

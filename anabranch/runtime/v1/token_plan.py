@@ -33,7 +33,7 @@ class TokenPlan:
         self.why = why
         self.runs = 0
         self.spent = 0.0
-        self.accepted: dict[Operation, tuple[Any, ...]] = {}
+        self.accepted: dict[Operation, set[tuple[Any, ...]]] = {}
         """As in a plan."""
         self.took = 0.0
         self.acts_outside = True  # what its loops do is seen when they run

@@ -211,3 +211,26 @@ def test_gradients_of_unknown_shapes():
         got, expected = run([found, wanted], {x: data, ids: [0, 2, -1, 0]})
         np.testing.assert_allclose(got, expected, rtol=1e-12)
     check_gradients(lambda a: tf.unsorted_segment_mean(a, [0, 2, -1, 0], 3), [data])
+
+
+@pytest.mark.parametrize("lengths", [(3, 3, 3, 3), (16, 16), (17, 17), (1, 1, 1), (2, 1, 5), (40, 1, 2)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32", "int8"])
+def test_runs_of_rows(lengths, dtype):
+    rows = sum(lengths)
+    draw = np.random.RandomState(rows)
+    data = draw.randint(-3, 4, (rows, 2, 3)).astype(tf.as_dtype(dtype).as_numpy_dtype)
+    ids = np.repeat([0, 2, 3, 7][: len(lengths)], lengths)
+    parts = {
+        number: data[ids == number].astype(np.float64 if data.dtype.kind != "i" else np.int64) for number in {*ids}
+    }
+    given = data.copy()
+    for kind, reduce, empty in (("Sum", np.sum, 0), ("Max", np.max, 0), ("Min", np.min, 0), ("Prod", np.prod, 1)):
+        expected = np.full((ids[-1] + 1, 2, 3), empty, np.float64)
+        for number, part in parts.items():
+            # Products of many numbers would leave a narrow type: those of signs do not.
+            expected[number] = reduce(part if kind != "Prod" else np.sign(part), axis=0)
+        values = data if kind != "Prod" else np.sign(data.astype(np.float32)).astype(data.dtype)
+        result = run_op("Segment" + kind, values, ids, tier="host")
+        assert result.dtype == data.dtype
+        np.testing.assert_allclose(result.astype(np.float64), expected, rtol=1e-6)
+    np.testing.assert_array_equal(data, given)

@@ -199,6 +199,35 @@ def test_data_dependent_shapes_leave_the_rest_compiled(tier, counts, monkeypatch
         assert not left & {"MatMul", "ApplyMomentum"}
 
 
+def test_what_the_host_gives_in_one_shape_leaves_the_rest_compiled(counts, monkeypatch):
+    monkeypatch.setattr(shape_families, "SMALL", 0.0)
+    draw = np.random.RandomState(2)
+    matrix, of = draw.standard_normal((3, 3)), np.repeat(np.arange(8), 3)
+    x, keep = tf.placeholder(tf.float32, [24, 3]), tf.placeholder(tf.bool, [24])
+    sums = tf.segment_sum(tf.boolean_mask(x, keep), tf.boolean_mask(tf.constant(of), keep))
+    total = tf.matmul(sums, tf.constant(matrix, tf.float32))
+
+    def check(s, rows):
+        value, kept = draw.standard_normal((24, 3)), draw.rand(24) < 0.7
+        kept[3 * rows - 1], kept[3 * rows :] = True, False
+        expected = np.zeros((rows, 3))
+        np.add.at(expected, of[kept], value[kept])
+        np.testing.assert_allclose(s.run(total, {x: value, keep: kept}), expected @ matrix, rtol=1e-4, atol=1e-5)
+        return host_ops(s, total, {x: value, keep: kept})
+
+    with session("compiled") as s:
+        for _ in range(20):
+            left = check(s, 8)
+        assert "SegmentSum" in left
+        assert "MatMul" not in left
+        before = counts["programs"]
+        check(s, 8)
+        assert counts["programs"] == before
+        for i in range(12):  # the rows change, too
+            left = check(s, 1 + i % 8)
+        assert "MatMul" in left
+
+
 def test_a_failed_step_with_parts_on_the_host_changes_nothing():
     ids = tf.placeholder(tf.int32, [None])
     v = tf.get_variable("v", initializer=np.zeros((4, 2), np.float32))
