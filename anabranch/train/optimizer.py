@@ -19,7 +19,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import builder_of, current_builder
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.indexed_slices import IndexedSlices
-from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
 from anabranch.core.values import dtypes
 from anabranch.eager.tape import GradientTape
 from anabranch.ops.control.public_dependencies import group, tuple_
@@ -466,8 +466,11 @@ class Optimizer(Trackable):
 
 
 def _key(variable: Any) -> Any:
-    """What tells variables apart."""
-    return variable._identity() if isinstance(variable, Variable) else variable
+    """What tells variables apart: in a graph that and a name, which programs sort."""
+    if not isinstance(variable, Variable):
+        return variable
+    identity = variable._identity()
+    return (identity.graph, identity.op.name) if isinstance(identity, GraphTensor) else identity
 
 
 def operation_of(update: Any) -> Any:

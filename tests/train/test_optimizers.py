@@ -349,3 +349,16 @@ def test_dual_averaging_counts_steps(session, resource):
     np.testing.assert_allclose(session.run(optimizer.get_slot(v, "gradient_accumulator")), 3 * slope, 1e-6)
     with pytest.raises(ValueError, match="initial_gradient_squared_accumulator_value must be positive: 0"):
         train.AdagradDAOptimizer(0.1, count, 0.0)
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_programs_sort_slots_by_the_names_of_their_variables(use_resource):
+    with tf.Graph().as_default() as graph, tf.variable_scope("", use_resource=use_resource):
+        values = [tf.get_variable(name, initializer=1.0) for name in ("b", "a")]
+        optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
+        optimizer.minimize(tf.add_n([value * value for value in values]))
+        slots = optimizer._slots["momentum"]
+        assert sorted(slots) == [(graph, "a"), (graph, "b")]
+        assert [slots[key] for key in sorted(slots)] == [
+            optimizer.get_slot(value, "momentum") for value in values[::-1]
+        ]
