@@ -52,3 +52,4 @@ def pytest_collection_finish() -> None:
     gc.enable()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(3000, 20)  # a graph has tens of thousands of objects, which are dropped together
