@@ -37,8 +37,13 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not accelerator"
+# Types are checked beside the first tests: mypy uses one core.
+test: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy & types=$$!; \
+	  $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not accelerator"; tests=$$?; \
+	  wait $$types && exit $$tests
 
 test-all: lint
 	ANABRANCH_TEST_COMPILE=full $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not accelerator"
