@@ -11,6 +11,7 @@ from anabranch.cluster.task import Task, add_here, find_here, remove_here
 from anabranch.core import conditions, errors
 from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
+from anabranch.core.protos.cluster_pb2 import ClusterDef
 from anabranch.core.protos.server_pb2 import ServerDef
 from anabranch.runtime.options import SessionOptions
 from anabranch.train import termination
@@ -79,7 +80,8 @@ class Server:
         start: whether to start it.
 
     Raises:
-        ValueError: the job or task is not in the cluster, or which one it is has not been said.
+        ValueError: the job is not in the cluster, or which one it is has not been said.
+        tf.errors.InvalidArgumentError: the task is not in the job.
         tf.errors.UnavailableError: its address is in use. tf.errors.FailedPreconditionError: other machines could reach
             it, and no token was placed.
 
@@ -110,16 +112,25 @@ class Server:
             startup.choose(message.default_session_config)
         cluster = ClusterSpec(message.cluster)
         job, index = message.job_name, message.task_index
+        if job in cluster.jobs and index not in cluster.task_indices(job):
+            raise errors.InvalidArgumentError(
+                None,
+                None,
+                f'Task {index} was not defined in job "{job}"\n'
+                + errors.message(f"task_index={index}", f"one of {cluster.task_indices(job)}", "task_index=0"),
+            )
         address = cluster.task_address(job, index)
         self._task = Task(cluster, job, index)
         self._listener = transport.Listener(address, self._task.name, self._task.handlers())
         self._address = address
         if address.endswith(":0"):
             self._address = self._listener.address
-            for entry in message.cluster.job:
+            there = ClusterDef()
+            there.CopyFrom(message.cluster)
+            for entry in there.job:
                 if entry.name == job:
                     entry.tasks[index] = self._address
-            self._task.cluster = ClusterSpec(message.cluster)
+            self._task.cluster = ClusterSpec(there)
         self._task.default_config = message.default_session_config if config is not None else None
         self._ended = conditions.Event()
         self._started = False
@@ -161,7 +172,7 @@ class Server:
 
     @property
     def server_def(self) -> Any:
-        """The ServerDef of the server."""
+        """The ServerDef of the server, as it was asked for: a port 0 stays one."""
         return self._server_def
 
     @property

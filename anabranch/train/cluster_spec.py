@@ -13,11 +13,13 @@ _EXPECTED = "a dict of job names to lists of 'host:port', or to dicts of numbers
 _INSTEAD = "tf.train.ClusterSpec({'ps': ['ps0:2222'], 'worker': ['worker0:2222', 'worker1:2222']})"
 
 
-def _text(name: Any, what: str) -> str:
+def _text(name: Any, what: str, words: str) -> str:
     if isinstance(name, bytes):
         return name.decode()
     if not isinstance(name, str):
-        raise TypeError(errors.message(f"{name!r} as {what}", "a string", _INSTEAD))
+        raise TypeError(
+            f"{words} {name!r} must be bytes or unicode\n" + errors.message(f"{name!r} as {what}", "a string", _INSTEAD)
+        )
     return name
 
 
@@ -46,14 +48,20 @@ class ClusterSpec:
         if isinstance(cluster, ClusterDef):
             cluster = {job.name: dict(job.tasks) for job in cluster.job}
         if not isinstance(cluster, Mapping):
-            raise TypeError(errors.message(f"ClusterSpec({cluster!r})", _EXPECTED, _INSTEAD))
+            raise TypeError(
+                "`cluster` must be a dictionary mapping one or more job names to lists of network addresses, or a "
+                "`ClusterDef` protocol buffer\n" + errors.message(f"ClusterSpec({cluster!r})", _EXPECTED, _INSTEAD)
+            )
         for job, tasks in cluster.items():
             if isinstance(tasks, (list, tuple)):
                 tasks = dict(enumerate(tasks))
             if not isinstance(tasks, Mapping) or not all(isinstance(number, int) for number in tasks):
-                raise TypeError(errors.message(f"{tasks!r} as the tasks of job {job!r}", _EXPECTED, _INSTEAD))
-            self._tasks[_text(job, "a job's name")] = {
-                number: _text(address, f"the address of task {number} of job {job!r}")
+                raise TypeError(
+                    f"The tasks for job {job!r} must be a list or a dictionary from integers to strings.\n"
+                    + errors.message(f"{tasks!r} as the tasks of job {job!r}", _EXPECTED, _INSTEAD)
+                )
+            self._tasks[_text(job, "a job's name", "Job name")] = {
+                number: _text(address, f"the address of task {number} of job {job!r}", "Task address")
                 for number, address in sorted(tasks.items())
             }
 
@@ -114,7 +122,7 @@ class ClusterSpec:
         tasks = self._of(job_name)
         if task_index not in tasks:
             raise ValueError(
-                f"No task with index {task_index!r} in job {job_name!r}.\n"
+                f"No task with index {task_index!r} in job {job_name!r}\n"
                 + errors.message(f"task {task_index!r}", f"one of {list(tasks)}", f"cluster.task_indices({job_name!r})")
             )
         return tasks[task_index]

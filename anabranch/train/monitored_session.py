@@ -226,7 +226,7 @@ class _Monitored:
         if self._closed:
             raise RuntimeError("Run called even after should_stop requested.\nwhile not session.should_stop():")
 
-    def _run_once(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+    def _run_once(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         args = session_run_hook.SessionRunArgs(fetches, feed_dict, options)
         context = session_run_hook.SessionRunContext(args, self._session)
         asked: dict[int, Any] = {}
@@ -279,14 +279,15 @@ class _Monitored:
         names = list(inspect.signature(step_fn).parameters)
         if names not in (["step_context"], ["self", "step_context"]):
             raise ValueError(
-                "'step_fn' may either have one 'step_context' argument, or two, 'self' and 'step_context'.\n"
+                "`step_fn` may either have one `step_context` argument, or two arguments, `self` and `step_context`.\n"
                 + errors.message(f"arguments {names}", "step_context", "def step_fn(step_context):")
             )
         while True:
             self._check()
             if self._session is None:
                 self._create()
-            context = StepContext(self._session, self.run)
+            # What is lost in a run with hooks ends the step, which is tried again as a whole.
+            context = StepContext(self._session, self._run_once)
             try:
                 return self._call(functools.partial(step_fn, *([context] if len(names) == 1 else [self, context])))
             except _LOST as problem:
@@ -330,12 +331,21 @@ class _Monitored:
         return layer
 
     def close(self) -> None:
-        """End hooks, threads and the session."""
+        """End hooks, threads and the session.
+
+        Raises:
+            RuntimeError: it is closed already.
+        """
         self._close(None)
 
     def _close(self, problem: BaseException | None) -> None:
         if self._closed:
-            return
+            raise RuntimeError(
+                "Session is already closed.\n"
+                + errors.message(
+                    "a second close", "one: the end of the with block closes the session", "no close() in the block"
+                )
+            )
         self._closed = True
         session, self._session = self._session, None
         self._release()

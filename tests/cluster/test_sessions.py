@@ -235,3 +235,12 @@ def test_variables_in_parts_over_parameter_servers_are_saved_and_restored(cluste
         expected = np.zeros([6, 2], np.float32)
         expected[[0, 5]] = -1.0
         np.testing.assert_array_equal(session.run(tf.convert_to_tensor(table)), expected)
+
+
+def test_a_server_is_described_as_it_was_asked_for_and_its_task_must_be_there():
+    server = tf.train.Server({"local": ["localhost:0"]}, start=False)
+    assert dict(server.server_def.cluster.job[0].tasks) == {0: "localhost:0"}
+    assert not server.target.endswith(":0")
+    server.stop()
+    with pytest.raises(tf.errors.InvalidArgumentError, match='Task 3 was not defined in job "local"'):
+        tf.train.Server({"local": ["localhost:0"]}, task_index=3, start=False)

@@ -120,3 +120,19 @@ def test_tasks_that_are_not_there():
         cluster.num_tasks("chief")
     with pytest.raises(ValueError, match="No task with index 2 in job 'ps'"):
         cluster.task_address("ps", 2)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "text"),
+    [
+        (None, "`cluster` must be a dictionary mapping one or more job names to lists of network addresses"),
+        ("host:1", "`cluster` must be a dictionary mapping one or more job names"),
+        ({"a": "host:1"}, "The tasks for job 'a' must be a list or a dictionary from integers to strings"),
+        ({"a": {"0": "host:1"}}, "The tasks for job 'a' must be a list or a dictionary from integers to strings"),
+        ({"a": [1]}, "Task address 1 must be bytes or unicode"),
+        ({1: ["host:1"]}, "Job name 1 must be bytes or unicode"),
+    ],
+)
+def test_what_is_not_a_cluster_is_refused_in_tensorflows_words(cluster, text):
+    with pytest.raises(TypeError, match=text):
+        tf.train.ClusterSpec(cluster)

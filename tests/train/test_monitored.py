@@ -261,7 +261,7 @@ def test_feeds_of_hooks_and_steps_without_hooks() -> None:
         assert session.run_step_fn(lambda step_context: step_context.run_with_hooks(doubled)) == 42
         with pytest.raises(RuntimeError, match="Same tensor is fed by two hooks"):
             session.run(doubled, {place: 3})
-        with pytest.raises(ValueError, match="'step_fn' may either have one"):
+        with pytest.raises(ValueError, match="`step_fn` may either have one"):
             session.run_step_fn(lambda other: None)
         with pytest.raises(StopIteration, match="has requested the iterations to stop"):
             session.run_step_fn(lambda step_context: step_context.request_stop())
@@ -538,3 +538,32 @@ def test_a_session_after_a_failure_restores_what_was_being_written(tmp_path: Pat
         saver.save(session, str(tmp_path / "model.ckpt"), global_step=1)
     with manager.prepare_session("", saver=saver, checkpoint_dir=str(tmp_path)) as session:
         assert session.run(tf.train.get_global_step()) == 1
+
+
+def test_a_session_is_closed_once():
+    with tf.Graph().as_default(), pytest.raises(RuntimeError, match="Session is already closed"):
+        with tf.train.MonitoredSession() as session:
+            session.close()
+
+
+def test_a_step_whose_run_with_hooks_loses_a_task_is_tried_again_as_a_whole():
+    class Loses(tf.train.SessionRunHook):
+        lost = False
+
+        def before_run(self, run_context):
+            if not self.lost:
+                self.lost = True
+                raise tf.errors.AbortedError(None, None, "lost")
+
+    begun = []
+
+    def step(step_context):
+        begun.append(step_context.session)
+        return step_context.run_with_hooks(v)
+
+    with tf.Graph().as_default():
+        v = tf.get_variable("v", initializer=3.0)
+        with tf.train.MonitoredSession(hooks=[Loses()]) as session:
+            assert session.run_step_fn(step) == 3.0
+    assert len(begun) == 2
+    assert begun[0] is not begun[1]
