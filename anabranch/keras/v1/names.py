@@ -38,6 +38,7 @@ from anabranch.keras.v1.layers import (
     attention,
     cells,
     convolutional,
+    convolutional_recurrent,
     core,
     embeddings,
     merging,
@@ -51,6 +52,7 @@ assert graph_ops is not None
 _LAYER_MODULES = (
     core,
     convolutional,
+    convolutional_recurrent,
     pooling,
     normalization,
     recurrent,

@@ -32,11 +32,11 @@ class _Cell(Configured):
     def _weights_of(self, input_shape: Any, bias_shape: Any) -> None:
         size = K.dims(input_shape)[-1]
         wide = self.units * self._gates
-        for name, shape in (("kernel", (size, wide)), ("recurrent_kernel", (self.units, wide))):
+        for name in ("kernel", "recurrent_kernel"):
             prefix = "recurrent" if name == "recurrent_kernel" else "kernel"
             weight = self.add_weight(
                 name,
-                shape,
+                self._kernel_shape(name, size, wide),
                 initializer=getattr(self, f"{prefix}_initializer"),
                 regularizer=getattr(self, f"{prefix}_regularizer"),
                 constraint=getattr(self, f"{prefix}_constraint"),
@@ -52,6 +52,9 @@ class _Cell(Configured):
                 constraint=self.bias_constraint,
             )
         self.built = True
+
+    def _kernel_shape(self, name: str, size: int, wide: int) -> tuple[int, ...]:
+        return (size if name == "kernel" else self.units, wide)
 
     def _bias_start(self) -> Any:
         return self.bias_initializer

@@ -10,7 +10,7 @@ import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.values import nest
 from anabranch.keras.v1 import backend as K
-from anabranch.keras.v1 import backend_nn, state
+from anabranch.keras.v1 import backend_nn, regularizers, state
 from anabranch.keras.v1.layer import InputSpec, Layer, registry
 from anabranch.keras.v1.layers import cells
 from anabranch.keras.v1.layers.cells import call_cell, first_state
@@ -278,7 +278,12 @@ class _OfCell(RNN):
         config = super().get_config()
         del config["cell"]
         own = self.cell.get_config()
-        return {**config, **{name: own[name] for name in self.cell._config_names}}
+        regularizer = regularizers.serialize(self._activity_regularizer)
+        return {
+            **config,
+            **{name: own[name] for name in self.cell._config_names},
+            "activity_regularizer": regularizer,
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
