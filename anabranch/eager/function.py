@@ -90,7 +90,7 @@ def _canonical(arguments: tuple[Any, dict[str, Any]], name: str) -> Signature:
             specs = leaf._part_specs()
             places.append((leaf, len(tensors), len(specs)))
             tensors += specs
-            key.append((leaf.value_type, *[(spec.dtype.base, shapes.as_raw(spec.shape)) for spec in specs]))
+            key.append((leaf._trace_key, *[(spec.dtype.base, shapes.as_raw(spec.shape)) for spec in specs]))
         elif composites.is_composite(leaf):
             parts = [part for part in composites.parts(leaf) if part is not None]
             places.append((leaf, len(tensors), len(parts)))
@@ -121,7 +121,7 @@ def _canonical(arguments: tuple[Any, dict[str, Any]], name: str) -> Signature:
                 value, first, count = place
                 parts = given[first : first + count]
                 filled.append(
-                    value._of_parts(parts) if isinstance(value, TypeSpec) else composites.rebuilt(value, parts)
+                    value._of_parts(parts) if isinstance(value, TypeSpec) else composites.rebuilt_argument(value, parts)
                 )
         packed: tuple[Any, Any] = nest.pack_sequence_as(arguments, filled)
         return packed

@@ -80,3 +80,23 @@ def test_an_element_of_an_array_may_be_written_again():
 
     assert last(3).numpy().tolist() == [2.0]
     assert tf.function(last, autograph=False)(3).numpy().tolist() == [2.0]
+
+
+def test_a_function_knows_what_is_known_of_the_sparse_tensors_of_a_dataset():
+    known = []
+
+    @tf.function
+    def count(x):
+        known.append(x.shape.as_list())
+        return tf.sparse.reduce_sum(x)
+
+    def rows():
+        yield _sparse(2)
+        yield _sparse(4, 3.0)
+
+    dataset = tf.data.Dataset.from_generator(rows, output_signature=tf.SparseTensorSpec([None, 3], tf.float32))
+    assert [count(x).numpy() for x in dataset] == [1, 3]
+    assert known == [[None, 3]]
+    outer = tf.function(lambda x: count(x))
+    assert [outer(x).numpy() for x in dataset] == [1, 3]
+    assert known == [[None, 3]] * 2

@@ -97,6 +97,19 @@ def rebuilt(value: Any, tensors: Sequence[Any]) -> Any:
     return kind.rebuild(value, tensors)
 
 
+def rebuilt_argument(value: Any, tensors: Sequence[Any]) -> Any:
+    """The same for an argument of a function that is traced: what :func:`key` knows of the value holds in the trace."""
+    result = rebuilt(value, tensors)
+    if isinstance(value, SparseTensor):
+        result._static = _shape_in_traces(value)
+    return result
+
+
+def _shape_in_traces(value: SparseTensor) -> shapes.RawShape:
+    """What a trace may know of a sparse tensor's shape: of one that has a value, what its element type told."""
+    return value._static if value._indices.has_value else value._raw()
+
+
 def invariant_shapes(value: Any, shape: Any) -> list[Any] | None:
     """Shapes of the parts of a loop's variable that a program gave ``shape`` as its invariant; None: their own."""
     kind = _kind_of(value)
@@ -158,4 +171,5 @@ register(
     lambda value: [value.indices, value.values, value.dense_shape],
     lambda value, tensors: SparseTensor(*tensors),
     _sparse_shapes,
+    lambda value: (SparseTensor, _shape_in_traces(value)),
 )

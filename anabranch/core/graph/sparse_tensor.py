@@ -273,6 +273,10 @@ class SparseTensorSpec(BatchableTypeSpec):
         """`SparseTensor`."""
         return SparseTensor
 
+    @property
+    def _trace_key(self) -> Any:
+        return SparseTensor, self._shape.raw
+
     def _serialize(self) -> tuple[Any, ...]:
         return self._shape, self._dtype
 

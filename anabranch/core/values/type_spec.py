@@ -29,6 +29,11 @@ class TypeSpec(Expandable):
         """The class of the values that a spec describes."""
         raise NotImplementedError(f"{type(self).__name__}.value_type")
 
+    @property
+    def _trace_key(self) -> Any:
+        """What a trace for it has in common with one for a value, besides dtypes and shapes of the parts."""
+        return self.value_type
+
     def _to_components(self, value: Any) -> Any:
         """A structure of the tensors, or composite tensors, that a value is made of."""
         raise NotImplementedError(f"{type(self).__name__}._to_components()")
