@@ -80,11 +80,13 @@ MANY_RUNS = 512
 that takes `COSTLY` to compile.
 """
 COSTLY = 500_000.0
-START_OF_JAX = 700_000.0
+START_OF_JAX = 450_000.0
 BEGINS_AFTER = 0.125
 """When interpreted runs have taken this part of what compiling costs, it begins beside them, if the clock decides."""
 WORTH_A_LOOK = 5_000.0
-"""A plan whose first run takes less is interpreted once before anybody asks whether its programs are on disk."""
+"""A plan is interpreted until its runs, the coming one included, have taken this: then it is asked whether its programs
+are on disk. As the answer needs JAX, it is a part of its start while that has not been imported.
+"""
 SEED = "ANABRANCH_SEED"
 
 
@@ -280,7 +282,8 @@ def _by_clock(plan: Any) -> tuple[str, str]:
     if plan.ahead is not None and plan.ahead.result is not None:
         return "compiled", f"its programs were compiled beside {plan.runs} interpreted runs"
     run = cost.run + cost.bodies
-    if not plan.looked and (plan.runs or run >= WORTH_A_LOOK) and stored_programs.are_there():
+    worth = WORTH_A_LOOK if engine.is_loaded() else START_OF_JAX * BEGINS_AFTER
+    if not plan.looked and plan.paid * 1e6 + run >= worth and stored_programs.are_there():
         return "stored", "its programs were there already"
     if cost.start + run >= cost.compile:
         return (

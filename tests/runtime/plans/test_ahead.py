@@ -14,7 +14,7 @@ import anabranch as tf
 from anabranch.core import cache
 from anabranch.runtime.plans import ahead, policy, shape_families
 from anabranch.runtime.worker import Worker
-from anabranch.xla import background, engine, startup
+from anabranch.xla import background, disk_cache, engine, startup
 from anabranch.xla import program as programs
 
 ROW = np.linspace(-1.0, 1.0, 6).astype(np.float32)
@@ -111,7 +111,11 @@ print('jax' in sys.modules)
 """
 
 
-def test_a_small_program_starts_no_jax(tmp_path):
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_small_program_starts_no_jax_whether_others_are_on_disk(tmp_path, others):
+    for _ in range(others):
+        disk_cache.DiskCache(tmp_path).put("0" * 64, b"of another program")
+    assert disk_cache.DiskCache(tmp_path).was_empty == (not others)
     shown = subprocess.run(
         [sys.executable, "-c", SMALL_PROGRAM],
         capture_output=True,
