@@ -32,12 +32,18 @@ def _server_def(given: Any, job_name: str | None, task_index: int | None, protoc
         if task_index is not None:
             message.task_index = task_index
     else:
-        cluster = ClusterSpec(given)
+        try:
+            cluster = ClusterSpec(given)
+        except TypeError as problem:
+            raise TypeError(
+                "Could not convert `server_or_cluster_def` to a `tf.train.ServerDef` or `tf.train.ClusterSpec`.\n"
+                f"{problem}"
+            ) from None
         message.cluster.CopyFrom(cluster.as_cluster_def())
         if job_name is None:
             if len(cluster.jobs) != 1:
                 raise ValueError(
-                    "Must specify an explicit `job_name`\n"
+                    "Must specify an explicit `job_name`.\n"
                     + errors.message(
                         f"a cluster of {len(cluster.jobs)} jobs and no job_name",
                         f"one of {cluster.jobs}",
@@ -105,8 +111,11 @@ class Server:
     ) -> None:
         self._server_def = message = _server_def(server_or_cluster_def, job_name, task_index, protocol, config)
         if message.protocol != "grpc":
-            raise errors.InvalidArgumentError(
-                None, None, errors.message(f"protocol={message.protocol!r}", "'grpc'", "leave protocol out")
+            raise errors.NotFoundError(
+                None,
+                None,
+                "No server factory registered for the given ServerDef\n"
+                + errors.message(f"protocol={message.protocol!r}", "'grpc'", "leave protocol out"),
             )
         if message.HasField("default_session_config"):
             startup.choose(message.default_session_config)

@@ -20,6 +20,7 @@ memory; and it is not kept on disk.
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -35,6 +36,9 @@ from anabranch.xla.program import UNTRACEABLE, Program, ProgramOps
 
 AXIS = "replica"
 """The name of the mesh's axis."""
+_turn = threading.Lock()
+"""Programs over devices begin one after the other, in the same order on all of them, or each might wait for the other.
+On CPUs, where they share threads, one ends before the next begins."""
 
 
 class Unlike(NotImplementedError):
@@ -380,6 +384,7 @@ class _Spread:
         self.in_avals = compiled.in_avals
         self._sharding, self._shared = program._sharding(AXIS), program._sharding()
         self._devices = [engine.jax_device(device) for device in program.devices]
+        self._waits = program.platform == "cpu"
         self._numbers = range(len(self._devices))
         inputs = [i for i in range(len(program.inputs)) if i not in static]
         place = {i: j for j, i in enumerate(inputs)}
@@ -408,7 +413,10 @@ class _Spread:
                 known[id(parts[0])] = joined
             whole.append(joined.whole)
         words = engine.jax().device_put(rng[self._streams], self._sharding)
-        results, vectors, flags = self._compiled(tuple(whole), constants, words)
+        with _turn:
+            results, vectors, flags = self._compiled(tuple(whole), constants, words)
+            if self._waits:
+                engine.wait_for((results, flags))
         outputs: dict[int, Any] = {}
         for i, (result, outputs_of) in enumerate(zip(results, self._makes, strict=True)):
             # (`addressable_data` of a scalar, which is one for all by name, would be that of the first device.)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import re
 
 import numpy as np
@@ -213,3 +214,24 @@ def test_reductions_over_devices_are_one_program(name, reduce):
                 np.testing.assert_allclose(np.abs(value), np.abs(expected), rtol=1e-5)
             assert [count for count, _ in programs(session, results, feeds)] == [8]
             np.testing.assert_allclose(np.abs(session.run(results[3], feeds)), np.abs(expected), rtol=1e-5)
+
+
+def test_steps_of_several_threads_do_not_wait_for_each_other_in_a_circle():
+    own, feeds = [], {}
+    for number, device in enumerate(CPUS):
+        x = tf.placeholder(tf.float32, [16, 16])
+        feeds[x] = np.full([16, 16], number, np.float32)
+        with tf.device(device):
+            own.append(x + 1.0)
+    sums, bounds = tf.contrib.nccl.all_sum(own), tf.contrib.nccl.all_max(own)
+    with tf.Session(config=COMPILED) as session:
+
+        def work(fetches, expected):
+            for _ in range(5):
+                for value in session.run(fetches, feeds):
+                    np.testing.assert_array_equal(value, np.full([16, 16], expected))
+
+        with concurrent.futures.ThreadPoolExecutor(4) as threads:
+            asked = [(sums, 36.0), (bounds, 8.0), (sums, 36.0), (bounds, 8.0)]
+            for done in [threads.submit(work, *each) for each in asked]:
+                done.result(100)
