@@ -109,7 +109,7 @@ class SoftmaxCrossEntropyWithLogits(Op):
     effect = PURE
 
     def shape(c):
-        both = shapes.broadcast(_padded(c.shapes[0]), _padded(c.shapes[1]))
+        both = shapes.broadcast(c.shapes[0], c.shapes[1])
         if both is None:
             return [(None,), (None, None)]
         if len(both) != 2:
@@ -126,17 +126,25 @@ class SoftmaxCrossEntropyWithLogits(Op):
     def kernel(ctx, inputs, attrs):
         x, labels = inputs
         xp = ctx.xp
+        rows = np.broadcast_shapes(x.shape, labels.shape)
+        ctx.check(
+            len(rows) == 2,
+            errors.InvalidArgumentError,
+            "logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional",
+        )
         wide, wanted = widen(x), widen(labels)
+        if x.shape[-1:] != rows[-1:]:  # one logit stands for all classes
+            wide = xp.broadcast_to(wide, rows)
         shifted, exponentials, total = _shifted(xp, wide)
         # A label of 0 takes no part, even where the log probability is -inf.
         terms = xp.where(wanted == 0, constant(wide, 0), wanted * (xp.log(total) - shifted))
-        rows = np.broadcast_shapes(x.shape, labels.shape)
         loss = xp.sum(xp.broadcast_to(terms, rows), axis=-1)
         backprop = xp.broadcast_to(exponentials / total - wanted, rows)
         return loss.astype(x.dtype), backprop.astype(x.dtype)
 
     def gradient(op, grad_loss, grad_backprop):
-        logits, labels = op.inputs
+        given, labels = op.inputs
+        logits = _each_class(given, op.outputs[1])
         grad_logits = grad_labels = None
         if grad_loss is not None:
             grad_logits = _times_column(grad_loss, op.outputs[1])
@@ -146,7 +154,15 @@ class SoftmaxCrossEntropyWithLogits(Op):
             grad_logits = more if grad_logits is None else build("Add", grad_logits, more)
             less = build("Neg", grad_backprop)
             grad_labels = less if grad_labels is None else build("Add", grad_labels, less)
-        return [_reduced(grad_logits, logits), _reduced(grad_labels, labels)]
+        return [_reduced(grad_logits, given), _reduced(grad_labels, labels)]
+
+
+def _each_class(logits: Any, rows: Any) -> Any:
+    """Logits with a column for each class, where one stands for all."""
+    own, full = logits.shape.raw, rows.shape.raw
+    if own is None or full is None or own[-1:] == full[-1:]:
+        return logits
+    return build("Add", logits, build("ZerosLike", rows))
 
 
 def _padded(shape: Any) -> Any:
