@@ -55,7 +55,9 @@ class RaggedTensorSpec(BatchableTypeSpec):
                 raise ValueError(
                     "Must specify ragged_rank or a shape with a known rank.\n"
                     + errors.message(
-                        "no ragged_rank and no rank", "one of the two", "tf.RaggedTensorSpec([None, None])"
+                        "no ragged_rank and no rank",
+                        "a ragged_rank, or a shape of known rank",
+                        "tf.RaggedTensorSpec([None, None])",
                     )
                 )
             ragged_rank = rank - 1

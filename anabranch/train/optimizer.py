@@ -19,7 +19,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import builder_of, current_builder
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.indexed_slices import IndexedSlices
-from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
+from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.values import dtypes
 from anabranch.eager.tape import GradientTape
 from anabranch.ops.control.public_dependencies import group, tuple_
@@ -362,7 +362,8 @@ class Optimizer(Trackable):
         return named[_key(var)]
 
     def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
-        key = (name, builder_of([_key(colocate_with)]).home)
+        builder = colocate_with._builder if isinstance(colocate_with, Variable) else builder_of([colocate_with])
+        key = (name, builder.home)
         variable = self._non_slots.get(key)
         if variable is None:
             with current_builder().colocate_with(colocate_with):
@@ -469,8 +470,8 @@ def _key(variable: Any) -> Any:
     """What tells variables apart: in a graph that and a name, which programs sort."""
     if not isinstance(variable, Variable):
         return variable
-    identity = variable._identity()
-    return (identity.graph, identity.op.name) if isinstance(identity, GraphTensor) else identity
+    home = variable._builder.home
+    return (home, variable._shared_name) if home.defers else variable._identity()
 
 
 def operation_of(update: Any) -> Any:

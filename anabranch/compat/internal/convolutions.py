@@ -39,7 +39,9 @@ class Convolution:
         if rank is None:
             raise ValueError(
                 "rank of input or filter must be known\n"
-                + errors.message("two shapes of unknown rank", "a known rank", "tf.TensorShape([None, 28, 28, 3])")
+                + errors.message(
+                    "two shapes of unknown rank", "a shape of known rank", "tf.TensorShape([None, 28, 28, 3])"
+                )
             )
         try:
             self.input_shape, self.filter_shape = self.input_shape.with_rank(rank), self.filter_shape.with_rank(rank)
