@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import anabranch as tf
 from anabranch.contrib import util
