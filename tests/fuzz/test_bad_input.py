@@ -282,3 +282,31 @@ def test_slices_of_what_is_no_sparse_tensor(indices: Any, values: Any, sizes: An
     feeds = {tf.placeholder(tf.int64): operand for operand in operands}
     dataset = build("SparseTensorSliceDataset", *feeds)
     refused(build("DatasetCardinality", dataset), feeds, "Input shape should hold at least one size")
+
+
+@pytest.mark.parametrize(("shape", "rate"), [((2, 2), -1), ((2, 2), 0), ((2, 2), 2**31 - 1), ((2, 0), 8000)])
+def test_waves_that_no_header_describes(shape: tuple[int, int], rate: int) -> None:
+    audio, given = tf.placeholder(tf.float32), tf.placeholder(tf.int32)
+    refused(build("EncodeWav", audio, given), {audio: np.zeros(shape), given: rate}, "A WAV file of")
+
+
+@pytest.mark.parametrize(
+    ("boxes", "colours", "match"),
+    [
+        ((4, 7, 4), (4,), "colors of shape"),
+        ((4, 7, 4), (2, 2), "colors of shape"),
+        ((4, 7, 3), (2, 4), "boxes of shape"),
+        ((3, 7, 4), (2, 4), "boxes of shape"),
+    ],
+)
+def test_boxes_and_colors_that_do_not_fit_the_images(boxes: Any, colours: Any, match: str) -> None:
+    arrays = [np.ones(shape, np.float32) for shape in ((4, 7, 4, 3), boxes, colours)]
+    feeds = {tf.placeholder(tf.float32): array for array in arrays}
+    refused(build("DrawBoundingBoxesV2", *feeds), feeds, match)
+
+
+def test_lists_are_not_joined_with_other_variants() -> None:
+    listed = build("TensorListReserve", np.int32([2]), np.int32(1), element_dtype=tf.float32)
+    other = build("OptionalNone")
+    fetch = build("TensorListLength", build("TensorListConcatLists", listed, other, element_dtype=tf.float32))
+    refused(fetch, {}, "a variant that holds a")

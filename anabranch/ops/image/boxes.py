@@ -130,6 +130,26 @@ def _drawn(images: np.ndarray, boxes: np.ndarray, colours: np.ndarray) -> np.nda
                 "tf.image.grayscale_to_rgb(images[..., :1])",
             ),
         )
+    if boxes.shape[0] != images.shape[0] or boxes.shape[2] != 4:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            errors.message(
+                f"boxes of shape {shapes.show(boxes.shape)} for {images.shape[0]} images",
+                f"the shape [{images.shape[0]}, boxes, 4]",
+                "boxes[None] for one image",
+            ),
+        )
+    if colours.ndim != 2 or colours.shape[1] < images.shape[3]:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            errors.message(
+                f"colors of shape {shapes.show(colours.shape)} for {images.shape[3]} channels",
+                f"a matrix of colors of {images.shape[3]} numbers or more",
+                "colors=[[1.0, 0.0, 0.0, 1.0]]",
+            ),
+        )
     out = np.array(images)
     _, height, width, channels = images.shape
     for image, rows in zip(out, boxes, strict=True):

@@ -508,8 +508,7 @@ def host_concat_lists(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) ->
     )
     joined = np.empty(first.shape, object)
     for place in np.ndindex(first.shape):
-        a: Any = first[place]
-        b: Any = second[place]
+        a, b = as_list(first[place]), as_list(second[place])
         for part in (a, b):
             same_dtype(ctx, part, attrs)
         shape = _merged(ctx, a.element_shape, b.element_shape)

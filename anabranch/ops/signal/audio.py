@@ -98,6 +98,12 @@ class EncodeWav(Op):
     def host_kernel(ctx, inputs, attrs):
         audio, rate = inputs
         channels = audio.shape[1]
+        ctx.check(
+            0 < channels < 1 << 15 and 0 < int(rate) * channels * 2 < 1 << 32,
+            errors.InvalidArgumentError,
+            f"A WAV file of {channels} channels at {int(rate)} samples a second cannot be written: both must be above "
+            "0, with less than 2**32 bytes a second",
+        )
         scaled = np.clip(np.trunc(audio * _F(32768) + np.copysign(_F(0.5), audio)), -32768, 32767)
         data = scaled.astype("<i2").tobytes()
         form = struct.pack("<HHIIHH", 1, channels, int(rate), int(rate) * channels * 2, channels * 2, 16)
