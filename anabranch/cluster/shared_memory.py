@@ -222,7 +222,7 @@ class Exchange:
                         mapped = mmap.mmap(descriptor, value.size, mmap.MAP_SHARED, mmap.PROT_READ)
                     finally:
                         os.close(descriptor)
-                except OSError as problem:
+                except (OSError, ValueError) as problem:  # of mmap, for memory that is smaller than was said
                     raise errors.UnavailableError(
                         None,
                         None,

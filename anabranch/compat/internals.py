@@ -125,8 +125,8 @@ linalg.linear_operator_lower_triangular linalg.linear_operator_composition linal
 linalg.linear_operator_low_rank_update linalg.linear_operator_adjoint linalg.linear_operator_inversion: linalg
 signal.signal signal.fft_ops signal.window_ops signal.shape_ops signal.spectral_ops signal.mel_ops: signal
 signal.mfcc_ops signal.dct_ops signal.reconstruction_ops: signal
-linalg.linear_operator_util: @compat.internal.linear_operator_utilities
-linalg.linear_operator_addition: @compat.internal.linear_operator_addition
+linalg.linear_operator_util: @compat.internal.linear_operators.utilities
+linalg.linear_operator_addition: @compat.internal.linear_operators.addition
 linalg.linear_operator_circulant linalg.linear_operator_householder: linalg
 linalg.linear_operator_zeros: linalg
 weights_broadcast_ops: @losses.broadcasting

@@ -42,13 +42,11 @@ from anabranch.xla import (
     lists,
     lowering,
     memory,
-    repeated_blocks,
-    rolled_blocks,
     stored_programs,
 )
 from anabranch.xla import row_updates as rows
 from anabranch.xla.executables import Executable, Facts, Means, NotStored
-from anabranch.xla.loops import loop_limits
+from anabranch.xla.loops import loop_limits, repeated_blocks, rolled_blocks
 from anabranch.xla.lowering import MAX_EMBEDDED_CONSTANT
 from anabranch.xla.onednn import convolutions
 

@@ -30,8 +30,9 @@ from anabranch.core.contract import faults, opdef
 from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values.list_values import TracedList
-from anabranch.xla import engine, kernel_context, lowering, memory, repeated_blocks
+from anabranch.xla import engine, kernel_context, lowering, memory
 from anabranch.xla.executables import Executable, Facts, Means
+from anabranch.xla.loops import repeated_blocks
 from anabranch.xla.program import UNTRACEABLE, Program, ProgramOps
 
 AXIS = "replica"

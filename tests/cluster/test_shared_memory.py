@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 
 import numpy as np
@@ -99,6 +100,10 @@ def test_a_process_that_cannot_be_read_shares_nothing():
     sender = Exchange(os.getpid())
     with pytest.raises(tf.errors.UnavailableError, match="a value in the memory of process"):
         passed(sender, gone, np.ones(LEAST, np.uint8))
+    size = 4 * mmap.PAGESIZE  # more than the memory that is shown has
+    wrong = wire.Elsewhere(np.dtype(np.uint8), (size,), 1, own.descriptor, size)
+    with pytest.raises(tf.errors.UnavailableError, match="which cannot be read"):
+        sender.decoded({}, [wrong])
 
 
 def test_steps_send_large_values_by_memory_and_what_was_fetched_is_the_callers_own(cluster, monkeypatch):

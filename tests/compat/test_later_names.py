@@ -266,3 +266,15 @@ def test_what_xla_does_is_recorded_for_tensorboard(tmp_path):
     assert len(list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))) == 1
     profiler.start("")
     profiler.stop(save=False)
+    for options in ({"delay_ms": 5}, {"device_tracer_level": 0}):
+        with pytest.raises(tf.errors.UnimplementedError, match=next(iter(options))):
+            profiler.start("", profiler.ProfilerOptions(**options))
+
+
+def test_children_of_trackables_are_those_of_checkpoints():
+    root = tf.train.Checkpoint()
+    root.part = tf.train.Checkpoint()
+    view = tf.compat.v2.train.TrackableView
+    assert view.children(root)["part"] is root.part
+    with pytest.raises(NotImplementedError, match="save_type='checkpoint' alone"):
+        view.children(root, "savedmodel")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anabranch as tf
-from anabranch.xla import repeated_blocks, rolled_blocks
+from anabranch.xla.loops import repeated_blocks, rolled_blocks
 
 
 def run_in_both_tiers(build, feed=None, steps=1):

@@ -162,7 +162,15 @@ class TrackableView:
 
     @classmethod
     def children(cls, obj: Any, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
-        """The children of an object, by name."""
+        """The children of an object, by name: those that a checkpoint saves."""
+        if save_type != "checkpoint" or kwargs:
+            raise NotImplementedError(
+                errors.message(
+                    f"save_type={save_type!r} and the options {sorted(kwargs)}",
+                    "save_type='checkpoint' alone: a SavedModel has the functions of an object, not its children",
+                    "tf.train.TrackableView.children(obj)",
+                )
+            )
         return tracking_children(obj)
 
     def descendants(self) -> list[Any]:

@@ -33,7 +33,7 @@ _running = _Running()
 
 @_v2("profiler.experimental.ProfilerOptions")
 class ProfilerOptions(NamedTuple):
-    """What is recorded: 0 is nothing, higher levels are more of it."""
+    """What is recorded of the host and of Python: 0 is nothing, higher levels are more. Devices always are (1)."""
 
     host_tracer_level: int = 2
     python_tracer_level: int = 0
@@ -68,6 +68,16 @@ def start(logdir: Any, options: ProfilerOptions | None = None) -> None:
                 None,
                 None,
                 errors.message(f"delay_ms={levels.delay_ms}", "a recording that starts now", "start() later"),
+            )
+        if levels.device_tracer_level != 1:
+            raise errors.UnimplementedError(
+                None,
+                None,
+                errors.message(
+                    f"device_tracer_level={levels.device_tracer_level}",
+                    "level 1: what devices do is always recorded",
+                    "host_tracer_level=0 for a recording of devices alone",
+                ),
             )
         profiler = engine.jax().profiler
         wanted = profiler.ProfileOptions()

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import anabranch as tf
-from anabranch.keras.v1 import layer, losses, optimizers, schedules
+from anabranch.keras.v1 import layer, losses, optimizers
 from anabranch.keras.v1.function_code import func_dump, func_load
+from anabranch.keras.v1.optimizers import schedules
 
 __all__ = ["OptimizerV2", "ReductionV2", "func_dump", "func_load", "is_symbolic_tensor"]
 

@@ -27,7 +27,6 @@ from anabranch.keras.v1 import (
     optimizers,
     regularizers,
     saving,
-    schedules,
     sequential,
     state,
     utilities,
@@ -47,6 +46,7 @@ from anabranch.keras.v1.layers import (
     recurrent,
     wrappers,
 )
+from anabranch.keras.v1.optimizers import schedules
 
 assert graph_ops is not None
 _LAYER_MODULES = (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.compat.internal import linear_operator_utilities as utilities
+from anabranch.compat.internal.linear_operators import utilities
 
 RANDOM = np.random.RandomState(0)
 A = RANDOM.rand(2, 1, 3, 3).astype(np.float32) + 3 * np.eye(3, dtype=np.float32)

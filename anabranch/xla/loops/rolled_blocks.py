@@ -1,4 +1,4 @@
-"""How programs compute what repeats (:mod:`anabranch.xla.repeated_blocks`): a roll as one loop, a sum as one product.
+"""How programs compute what repeats (:mod:`anabranch.xla.loops.repeated_blocks`): a roll is a loop, a sum one product.
 
 What a loop's blocks make for others lies in one array, a row for each block. Another loop indexes it, backwards if need
 be; a sum takes it whole; any other op is given the rows that it asks for.
@@ -20,8 +20,9 @@ from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.state_key import ValueKey
 from anabranch.xla import capacities as room
-from anabranch.xla import engine, lowering, repeated_blocks
-from anabranch.xla.repeated_blocks import (
+from anabranch.xla import engine, lowering
+from anabranch.xla.loops import repeated_blocks
+from anabranch.xla.loops.repeated_blocks import (
     LEAST_TERMS,
     Carried,
     FromShapes,

@@ -2,7 +2,7 @@
 
 Python loops over cells are how most recurrent networks were written, and so are their gradients: thousands of ops, of
 which XLA would compile each for itself. Here the repetition is found again, from types, attributes and wiring alone, so
-that a program has one block and a loop (:mod:`anabranch.xla.rolled_blocks`).
+that a program has one block and a loop (:mod:`anabranch.xla.loops.rolled_blocks`).
 
 A run of blocks is a *roll* if each block's ops take, position by position, what is made in the same block, what the
 block before it made (*carried*), what is the same for all (*shared*), or what comes from outside, one value for each

@@ -1,0 +1,1 @@
+"""Modules of TensorFlow's linear operators that libraries import: sums of operators, and what operators share."""
