@@ -310,3 +310,29 @@ def test_lists_are_not_joined_with_other_variants() -> None:
     other = build("OptionalNone")
     fetch = build("TensorListLength", build("TensorListConcatLists", listed, other, element_dtype=tf.float32))
     refused(fetch, {}, "a variant that holds a")
+
+
+@pytest.mark.parametrize(
+    ("type_name", "dtype", "attrs"),
+    [
+        *[("EncodePng", dtype, {"compression": n}) for dtype in ("uint8", "uint16") for n in (-2, 10, 1 << 40)],
+        *[("EncodeJpeg", "uint8", {"quality": n}) for n in (-5, 101, 1 << 40)],
+        ("EncodeJpeg", "uint8", {"x_density": 1 << 40}),
+    ],
+)
+def test_options_of_codecs_have_ranges(type_name: str, dtype: str, attrs: dict[str, int]) -> None:
+    ((name, value),) = attrs.items()
+    fetch = build(type_name, np.ones((3, 4, 3), dtype), **attrs)
+    refused(fetch, {}, rf"{name} (should|must) be in \[.*got {value}")
+
+
+def test_rows_of_a_scalar_are_not_gathered() -> None:
+    operands = [np.int64([0]), np.float32(1), np.int32(0)]
+    feeds = {tf.placeholder(array.dtype): array for array in operands}
+    splits, values, indices = feeds
+    outputs = build("RaggedGather", [splits], values, indices, OUTPUT_RAGGED_RANK=0)
+    refused(
+        outputs[-1] if isinstance(outputs, (list, tuple)) else outputs,
+        feeds,
+        "must have rank 1 or more|rank at least 1",
+    )

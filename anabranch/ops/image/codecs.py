@@ -459,6 +459,11 @@ def _image_of(array: np.ndarray) -> Any:
     return _pillow().fromarray(array[..., 0] if array.shape[2] == 1 else array)
 
 
+def _within(ctx: Any, name: str, value: int, low: int, high: int) -> None:
+    """Refuse an option of a codec that is out of its range; ``name`` ends with the verb of TensorFlow's sentence."""
+    ctx.check(low <= value <= high, errors.InvalidArgumentError, f"{name} be in [{low},{high}], got {value}")
+
+
 class EncodeJpeg(Op):
     """A JPEG file of an image, uint8 ``[height, width, 1 or 3]``."""
 
@@ -483,6 +488,9 @@ class EncodeJpeg(Op):
 
     def host_kernel(ctx, inputs, attrs):
         array = np.asarray(inputs[0])
+        _within(ctx, "quality must", attrs["quality"], 0, 100)
+        for density in ("x_density", "y_density"):
+            _within(ctx, f"{density} must", attrs[density], -(1 << 31), (1 << 31) - 1)
         wanted = {"grayscale": 1, "rgb": 3}.get(attrs["format"])
         if array.ndim != 3 or array.shape[2] not in ((wanted,) if wanted else (1, 3)):
             raise _bad(
@@ -522,6 +530,7 @@ class EncodePng(Op):
 
     def host_kernel(ctx, inputs, attrs):
         array = np.asarray(inputs[0])
+        _within(ctx, "compression should", attrs["compression"], -1, 9)
         if array.dtype == np.uint16 and array.ndim == 3 and array.shape[2] in (2, 3, 4) and array.size:
             return _text(wide_png.encoded(array, attrs["compression"]))
         file = io.BytesIO()

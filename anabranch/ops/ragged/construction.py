@@ -120,6 +120,11 @@ class RaggedGather(Op):
 
     def host_kernel(ctx, inputs, attrs):
         *splits, values, indices = inputs
+        ctx.check(
+            values.ndim > 0,
+            errors.InvalidArgumentError,
+            "params_dense_values must have rank 1 or more, but is a scalar",
+        )
         for position, one in enumerate(splits):
             below = splits[position + 1].size - 1 if position + 1 < len(splits) else values.shape[0]
             checked_splits(ctx, one, below)
