@@ -336,3 +336,25 @@ def test_rows_of_a_scalar_are_not_gathered() -> None:
         feeds,
         "must have rank 1 or more|rank at least 1",
     )
+
+
+@pytest.mark.parametrize("key", ["shared_name", "container"])
+@pytest.mark.parametrize("maker", ["IteratorV2", "MultiDeviceIterator"])
+def test_names_that_are_not_utf_8_go_into_string_handles(maker: str, key: str) -> None:
+    elements = {"output_types": [tf.int64], "output_shapes": [tf.TensorShape([])]}
+    named = {"shared_name": "a", "container": "", key: b"\xff\xfe\x80"}
+    devices = {"devices": ["/cpu:0"]} if maker == "MultiDeviceIterator" else {}
+    iterator = build(maker, **elements, **named, **devices)
+    kind = maker.removesuffix("V2")
+    text = build(f"{kind}ToStringHandle", iterator)
+    again = build(f"{kind}FromStringHandle", text, **elements)
+    data = build("RangeDataset", np.int64(5), np.int64(9), np.int64(1), **elements)
+    with tf.Session() as session:
+        assert rb"\xff\xfe\x80" in session.run(text)
+        if devices:
+            place = session.run(build("MultiDeviceIteratorInit", data, iterator, np.int64(1)))
+            taken = build("MultiDeviceIteratorGetNextFromShard", again, np.int32(0), np.int64(place), **elements)
+        else:
+            session.run(build_operation("MakeIterator", [data, iterator], {}))
+            taken = build("IteratorGetNext", again, **elements)
+        assert session.run(taken) in (5, [5])

@@ -61,6 +61,12 @@ class ResourceHandle:
     name: str
     device: str = dataclasses.field(default="", compare=False)
 
+    def __post_init__(self) -> None:
+        """Keep names as text: attributes that are not UTF-8 are bytes, which no string handle could join."""
+        for key in ("container", "name"):
+            if isinstance(value := getattr(self, key), bytes):
+                object.__setattr__(self, key, value.decode("utf-8", "backslashreplace"))
+
     @property
     def task(self) -> str:
         """The task that owns the resource, such as ``/job:ps/replica:0/task:1``; '' if none is named."""
