@@ -150,7 +150,7 @@ saver_pb2 checkpoint_state_pb2: =protos
 training_ops gen_training_ops: =generated
 py_checkpoint_reader: train
 summary_io: summary train
-distribution_strategy_context distribute: @compat.internal.distribution
+distribution_strategy_context distribute: distribute contrib.distribute @distribute.towers
 """,
     "python.training.",
 )
@@ -199,7 +199,7 @@ tools.freeze_graph: @compat.tools.freeze_graph graph_util
 tools.strip_unused_lib: @compat.tools.strip_unused_lib
 tools.optimize_for_inference_lib: @compat.tools.optimize_for_inference_lib
 tools.inspect_checkpoint: @compat.tools.inspect_checkpoint
-distribute.distribution_strategy_context: @compat.internal.distribution
+distribute.distribution_strategy_context: distribute contrib.distribute @distribute.towers
 distribute.summary_op_util: @summary.collected @compat.internal.private_names
 util.tf_stack util.object_identity util.lazy_loader: @compat.internal.python_utilities
 util.deprecation_wrapper util.module_wrapper: @compat.internal.python_utilities
@@ -309,6 +309,13 @@ data.parallel_reader: contrib.slim.parallel_reader
 data.prefetch_queue: contrib.slim.prefetch_queue
 """,
     "contrib.slim.python.slim.",
+)
+_table(
+    """
+mirrored_strategy one_device_strategy parameter_server_strategy collective_all_reduce_strategy: contrib.distribute
+values cross_tower_ops cross_device_ops: contrib.distribute distribute @distribute.values
+""",
+    "contrib.distribute.python.",
 )
 # Where modules of some parts of tf.contrib look besides.
 _BESIDE_CONTRIB = {

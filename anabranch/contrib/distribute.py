@@ -12,7 +12,7 @@ from typing import Any
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract.api import module_attributes, public, publish_as
-from anabranch.distribute import inputs, parameter_server, reductions, replicas
+from anabranch.distribute import inputs, parameter_server, reductions, replicas, towers
 from anabranch.distribute import strategy as strategies
 from anabranch.distribute.mirrored import local_devices
 
@@ -21,6 +21,8 @@ __getattr__, __dir__ = module_attributes("contrib.distribute")
 publish_as("contrib.distribute.DistributionStrategy", strategies.Strategy)
 publish_as("contrib.distribute.ReplicaContext", replicas.ReplicaContext)
 publish_as("contrib.distribute.CrossDeviceOps", reductions.CrossDeviceOps)
+publish_as("contrib.distribute.CrossTowerOps", reductions.CrossDeviceOps)
+publish_as("contrib.distribute.ReductionToOneDeviceCrossTowerOps", reductions.ReductionToOneDevice)
 publish_as("contrib.distribute.get_distribution_strategy", replicas.get_strategy)
 publish_as("contrib.distribute.get_strategy", replicas.get_strategy)
 publish_as("contrib.distribute.get_replica_context", replicas.get_replica_context)
@@ -29,7 +31,7 @@ publish_as("contrib.distribute.has_strategy", replicas.has_strategy)
 publish_as("contrib.distribute.in_cross_replica_context", replicas.in_cross_replica_context)
 
 
-class _OwnBatches(strategies.Strategy):
+class _OwnBatches(towers.TowerStrategy):
     def experimental_distribute_dataset(self, dataset: Any) -> inputs.DistributedDataset:
         """A dataset of batches for each replica."""
         return inputs.DistributedDataset(self.num_replicas_in_sync, dataset, False)
@@ -74,7 +76,7 @@ class MirroredStrategy(_OwnBatches):
 
 
 @public("contrib.distribute.OneDeviceStrategy")
-class OneDeviceStrategy(tf.distribute.OneDeviceStrategy):
+class OneDeviceStrategy(towers.TowerStrategy, tf.distribute.OneDeviceStrategy):
     """One replica, with its variables on its device.
 
     Args:
@@ -83,7 +85,7 @@ class OneDeviceStrategy(tf.distribute.OneDeviceStrategy):
 
 
 @public("contrib.distribute.ParameterServerStrategy")
-class ParameterServerStrategy(parameter_server.ParameterServerStrategy):
+class ParameterServerStrategy(towers.TowerStrategy, parameter_server.ParameterServerStrategy):
     """Variables on parameter servers; see ``tf.distribute.experimental.ParameterServerStrategy``.
 
     Args:
@@ -95,7 +97,7 @@ class ParameterServerStrategy(parameter_server.ParameterServerStrategy):
 
 
 @public("contrib.distribute.CollectiveAllReduceStrategy")
-class CollectiveAllReduceStrategy(parameter_server.MultiWorkerMirroredStrategy):
+class CollectiveAllReduceStrategy(_OwnBatches, parameter_server.MultiWorkerMirroredStrategy):
     """A copy of the variables on each GPU of one worker; see ``tf.distribute.MirroredStrategy``.
 
     Args:
@@ -107,7 +109,7 @@ class CollectiveAllReduceStrategy(parameter_server.MultiWorkerMirroredStrategy):
         super().__init__(devices=[f"/gpu:{i}" for i in range(num_gpus_per_worker)] or ["/cpu:0"])
 
 
-@public("contrib.distribute.AllReduceCrossDeviceOps")
+@public("contrib.distribute.AllReduceCrossDeviceOps", "contrib.distribute.AllReduceCrossTowerOps")
 class AllReduceCrossDeviceOps(reductions.CrossDeviceOps):
     """Reduce like all others here.
 

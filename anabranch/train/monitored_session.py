@@ -144,8 +144,8 @@ class StepContext:
 class _Layer:
     """One of the sessions that TensorFlow puts around each other, the innermost being the ``tf.Session``."""
 
-    def __init__(self, inner: Any, whole: _Monitored) -> None:
-        self._sess, self.run, self.graph = inner, whole.run, whole.graph
+    def __init__(self, inner: Any, whole: _Monitored, run: Callable[..., Any]) -> None:
+        self._sess, self.run, self.graph = inner, run, whole.graph
 
 
 class _Monitored:
@@ -287,7 +287,7 @@ class _Monitored:
             if self._session is None:
                 self._create()
             # What is lost in a run with hooks ends the step, which is tried again as a whole.
-            context = StepContext(self._session, self._run_once)
+            context = StepContext(self._tf_sess(), self._run_once)
             try:
                 return self._call(functools.partial(step_fn, *([context] if len(names) == 1 else [self, context])))
             except _LOST as problem:
@@ -326,9 +326,18 @@ class _Monitored:
     def _sess(self) -> Any:
         """The first of the sessions around the session, for programs that go from ``_sess`` to ``_sess``."""
         layer = self._session
-        for kind in ("_HookedSession", "_CoordinatedSession", *(["_RecoverableSession"] if self._recover else [])):
-            layer = type(kind, (_Layer,), {})(layer, self) if layer is not None else None
+        if layer is None:
+            return None
+        runs = {"_HookedSession": self._run_once, "_CoordinatedSession": self._run_coordinated}
+        if self._recover:
+            runs["_RecoverableSession"] = self.run
+        for kind, run in runs.items():
+            layer = type(kind, (_Layer,), {})(layer, self, run)
         return layer
+
+    def _run_coordinated(self, *args: Any, **kwargs: Any) -> Any:
+        """Run with hooks; what a thread failed with comes first."""
+        return self._call(functools.partial(self._run_once, *args, **kwargs))
 
     def close(self) -> None:
         """End hooks, threads and the session.

@@ -1,0 +1,89 @@
+"""Strategies by the words of TensorFlow 1.8."""
+
+from __future__ import annotations
+
+import pytest
+
+import anabranch as tf
+from anabranch.contrib import distribute
+
+
+@pytest.fixture(autouse=True)
+def _graph():
+    with tf.Graph().as_default():
+        yield
+
+
+def test_towers_train_by_reduce_and_update():
+    strategy = distribute.OneDeviceStrategy("/cpu:0")
+    with strategy.scope():
+        v = tf.get_variable("v", initializer=1.0)
+        rate = strategy.broadcast(tf.constant(0.25))
+
+        def gradient(x):
+            context = distribute.get_tower_context()
+            assert (context.tower_id, context.num_towers, context.is_single_tower) == (0, 1, True)
+            assert context.distribution_strategy is strategy
+            assert context.merge_call(lambda s, x: s is strategy and x, x) is x
+            return tf.gradients(tf.square(v - x), [v])[0]
+
+        grad = strategy.call_for_each_tower(gradient, tf.constant(3.0), run_concurrently=False)
+        total = strategy.reduce("sum", grad, destinations=v)
+        (train,) = strategy.unwrap(strategy.update(v, lambda v, g: v.assign_sub(g * rate), total))
+        with tf.control_dependencies([train]):
+            after = strategy.fetch(v, fn=lambda x: x * 10.0)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        assert session.run(after) == 20.0
+        assert session.run(v) == 2.0
+
+
+def test_towers_on_devices_have_numbers_and_values_of_their_own():
+    strategy = distribute.MirroredStrategy(["/device:CPU:0", "/device:GPU:0"])
+    with strategy.scope():
+
+        def work(number):
+            def named(next_creator, *args, **kwargs):
+                return f"{next_creator(*args, **kwargs)} of tower {number}"
+
+            with tf.variable_creator_scope(named):
+                v = tf.Variable(1.0)
+                distribute.get_tower_context().merge_call(lambda strategy: strategy)
+            return v, distribute.get_tower_context().device
+
+        with tf.variable_creator_scope(lambda next_creator, *args, **kwargs: "a variable"):
+            made, devices = strategy.call_for_each_tower(work, strategy.worker_device_index)
+        assert strategy.unwrap(made) == ["a variable of tower 0", "a variable of tower 1"]
+        assert strategy.unwrap(devices) == strategy.worker_devices == ["/device:CPU:0", "/device:GPU:0"]
+        assert distribute.get_cross_tower_context() is strategy
+        assert distribute.get_tower_context() is None
+
+
+def test_a_list_is_mapped_and_reduced():
+    strategy = distribute.OneDeviceStrategy("/cpu:0")
+    with strategy.scope():
+        products = strategy.map(list(range(10)), lambda x, y: tf.constant(x * y), 2)
+        total = strategy.reduce("sum", products)
+        assert len(strategy.unwrap(products)) == 10
+    rows = strategy.reduce("mean", tf.constant([[1.0, 2.0], [3.0, 4.0]]), 0)
+    with tf.Session() as session:
+        assert session.run(total) == 90
+        assert session.run(rows).tolist() == [2.0, 3.0]
+
+
+def test_variables_of_a_tower_are_read_as_their_aggregate():
+    strategy = distribute.MirroredStrategy(["/device:CPU:0", "/device:GPU:0"])
+    with strategy.scope(), strategy.tower_local_var_scope("mean"):
+        v = tf.Variable(1.0, name="v")
+    assert v.aggregation is tf.VariableAggregation.MEAN
+    assert not v.trainable
+    assert v.synchronization is tf.VariableSynchronization.ON_READ
+
+
+def test_towers_outside_of_their_scope_are_refused():
+    strategy = distribute.OneDeviceStrategy("/cpu:0")
+    with pytest.raises(RuntimeError, match="Need to be inside"):
+        strategy.call_for_each_tower(lambda: None)
+    context = distribute.get_tower_context()
+    with pytest.raises(RuntimeError, match="Need to be inside `call_for_each_tower"):
+        distribute.require_tower_context(context)
