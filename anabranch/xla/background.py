@@ -142,8 +142,8 @@ class _Elsewhere:
         return self.client.deserialize_executable(self.code, executable_devices, compile_options)
 
 
-def compiled_elsewhere(lowered: Any) -> tuple[Any, bytes]:
-    """What ``lowered.compile()`` gives, compiled by a process of its own, and the code as it came from there.
+def compiled_elsewhere(lowered: Any, options: dict[str, Any] | None = None) -> tuple[Any, bytes]:
+    """What ``lowered.compile(options)`` gives, compiled by a process of its own, and the code as it came from there.
 
     Raises:
         NotPossible: there is no such process here.
@@ -156,7 +156,7 @@ def compiled_elsewhere(lowered: Any) -> tuple[Any, bytes]:
     elsewhere, inner = copy.copy(lowered), copy.copy(lowering)
     inner.compile_args = {**lowering.compile_args, "backend": client}
     elsewhere._lowering = inner
-    compiled = elsewhere.compile()
+    compiled = elsewhere.compile(options)
     compiled._executable._unloaded_executable.backend = client.client
     return compiled, client.code
 

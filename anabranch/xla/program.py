@@ -404,13 +404,14 @@ class Program:
         asked = (donated, inputs, static, rng, bounds, gated, keeps, batch)
         facts, lowered = self._lowered(*asked)
         compiled, code = None, None
+        options = engine.compiler_options(self.platform)
         with self._around():
             if means is Means.BESIDE:
                 with contextlib.suppress(background.NotPossible):  # a GPU belongs to this process
-                    compiled, code = background.compiled_elsewhere(lowered)
+                    compiled, code = background.compiled_elsewhere(lowered, options)
                 background.raise_if_ended()
             if compiled is None:
-                compiled = lowered.compile()
+                compiled = lowered.compile(options)
         named = functools.partial(self._traced, *asked, names_ops=True)
         memory.require_memory(compiled, engine.jax_device(self.device), self.flat_ops, lambda: named()[1].jaxpr)
         if stored is not None:

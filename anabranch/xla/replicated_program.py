@@ -299,7 +299,8 @@ class ReplicatedProgram(Program):
             jax.eval_shape(over_devices(part()), arguments, self.device_constants(), rng)
             # A scalar has no axis to be joined along: each device gives its own, as if it were one for all.
             results = tuple([part(AXIS) if rank else part() for rank in ranks])
-            compiled = jax.jit(over_devices(results)).lower(arguments, self.device_constants(), rng).compile()
+            lowered = jax.jit(over_devices(results)).lower(arguments, self.device_constants(), rng)
+            compiled = lowered.compile(engine.compiler_options(self.platform))
         memory.require_memory(compiled, engine.jax_device(self.device), one.flat_ops)
         makes = [[j for j, (made, _) in enumerate(self._results) if made == place] for place in facts.traced_outputs]
         return Executable(_Spread(self, compiled, dynamic, shared, static, makes, vectors), self._facts(facts))

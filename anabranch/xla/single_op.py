@@ -104,7 +104,8 @@ def program(
             else:
                 traced = jax.jit(traced_kernel).trace(*arguments)
                 memory.refuse(traced.jaxpr, [op] if op is not None else ())
-                compiled = (traced.lower().compile(), records)
+                options = engine.compiler_options(engine.default_platform())
+                compiled = (traced.lower().compile(options), records)
                 memory.require_memory(compiled[0], engine.jax_device(None), [op] if op is not None else ())
                 stored_programs.save_records(name, compiled[0], records)
         _programs.put(key, compiled)

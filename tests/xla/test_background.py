@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 
 import anabranch
+import anabranch as tf
 from anabranch.core import errors
-from anabranch.xla import background, engine
+from anabranch.core.contract import opdef
+from anabranch.core.values import dtypes
+from anabranch.xla import background, engine, single_op
 
 SCRIPT = """
 import atexit, sys, time
@@ -100,6 +103,35 @@ def test_what_is_compiled_elsewhere_computes_the_same_bits():
     compiled, code = background.compiled_elsewhere(lowered)
     np.testing.assert_array_equal(compiled(x), lowered.compile()(x))
     assert len(code) > 1000
+
+
+def test_options_give_way_to_what_the_user_asks_of_xla(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=false")
+    assert engine.compiler_options("cpu") == {"xla_backend_optimization_level": 2}
+    assert engine.compiler_options("gpu") is None
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=false --xla_backend_optimization_level=3")
+    assert engine.compiler_options("cpu") is None
+
+
+def _of_a_program():
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+        session.run(tf.square(tf.placeholder_with_default(np.zeros(123, np.float32), [123])))
+
+
+def _of_one_op():
+    definition = opdef.lookup("Square")
+    single_op.program(definition, [np.zeros(123, np.float32)], {"T": dtypes.float32})
+
+
+def _elsewhere():
+    background.compiled_elsewhere(_lowered(lambda x: x + 1, np.float32(1)), engine.compiler_options("cpu"))
+
+
+@pytest.mark.parametrize("compiles", [_of_a_program, _of_one_op, _elsewhere])
+def test_what_compiles_takes_the_options(compiles, monkeypatch):
+    monkeypatch.setattr(engine, "compiler_options", lambda platform: {f"xla_no_such_option_on_{platform}": 1})
+    with pytest.raises(Exception, match="No such compile option: 'xla_no_such_option_on_cpu'"):
+        compiles()
 
 
 @pytest.mark.multiprocess
