@@ -39,7 +39,7 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey
 from anabranch.core.protos import graph_pb2
 from anabranch.rewrite import reach, state
-from anabranch.runtime import portable_plan
+from anabranch.runtime import collectives, portable_plan
 from anabranch.runtime.v1 import plans as version_one
 from anabranch.runtime.worker import LocalStep, handle_of
 
@@ -117,6 +117,9 @@ def partition(step: LocalStep, placer: TaskPlacer, gate: str = "") -> Distribute
         step has control flow of version 1 on several tasks, a value that cannot travel, or waits behind the gate.
     """
     with step.graph._lock:
+        expansion = collectives.expanded(step.fetches, step.feeds)
+        if expansion is not None:
+            step = LocalStep(expansion.graph, expansion.fetches, expansion.feeds)
         if version_one.occurs(step.fetches, step.feeds):
             if gate == "writes":
                 raise _ungated(None, "a step with control flow of version 1 (Switch, Merge, TensorArray)")

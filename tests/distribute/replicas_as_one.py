@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.graph.build import build
 
 CPUS = [f"/cpu:{i}" for i in range(8)]
 COMPILED, INTERPRETED = tf.SessionOptions(tier="compiled"), tf.SessionOptions(tier="interpreted")
@@ -214,6 +215,23 @@ def test_reductions_over_devices_are_one_program(name, reduce):
                 np.testing.assert_allclose(np.abs(value), np.abs(expected), rtol=1e-5)
             assert [count for count, _ in programs(session, results, feeds)] == [8]
             np.testing.assert_allclose(np.abs(session.run(results[3], feeds)), np.abs(expected), rtol=1e-5)
+
+
+def test_members_of_collectives_that_know_each_other_by_a_name_are_one_program():
+    fed, results = [], []
+    for device in CPUS:
+        with tf.device(device):
+            x = tf.placeholder(tf.float32, [2])
+            total = build("NcclAllReduce", x * 2.0, reduction="sum", num_devices=8, shared_name="all")
+            keys = {"group_size": 8, "group_key": 1, "instance_key": 1}
+            results += [total, build("CollectiveGather", x * 1.0, **keys, shape=[16])]
+            fed.append(x)
+    feeds = {x: np.array([i, -i], "f") for i, x in enumerate(fed)}
+    with tf.Session(config=COMPILED) as session:
+        for total, rows in zip(*[iter(session.run(results, feeds))] * 2, strict=True):
+            np.testing.assert_array_equal(total, [56.0, -56.0])
+            np.testing.assert_array_equal(rows.reshape(8, 2)[:, 0], range(8))
+        assert [count for count, _ in programs(session, results, feeds)] == [8]
 
 
 def test_steps_of_several_threads_do_not_wait_for_each_other_in_a_circle():

@@ -83,6 +83,8 @@ PURE_HERE = {
     "SparseTensorSliceDataset": "a dataset is a value",
     "TensorDataset": "a dataset is a value",
     "TensorSliceDataset": "a dataset is a value",
+    "NcclBroadcast": "a value that goes to several devices is the same value",
+    "NcclReduce": "a reduction of tensors, wherever they come from",
     "GuaranteeConst": "it is the identity; what it promises is seen from the graph",
 }
 

@@ -45,6 +45,7 @@ from anabranch.core.contract.attrs import (
     attr_key,
     parse_args,
 )
+from anabranch.core.contract.meetings import Meeting
 from anabranch.core.contract.roles import BODIES, SYMBOLS, Cost, Role
 from anabranch.core.values import dtypes
 
@@ -203,6 +204,7 @@ class OpDefinition:
     straight: Callable[..., Any] | None = None
     by_rows: Callable[..., Any] | None = None
     role: Role | None = None
+    meets: Callable[..., Meeting] | None = None
     version: int = 1
     # Where it is defined, noted by `define`: the module, the line of the class statement or of the table's row, and the
     # class (None for a row).
@@ -460,6 +462,8 @@ def define(type_name: str, doc: str | None, *, signature: str, **fields: Any) ->
         _refuse(type_name, "may_block on a non-channel op", "effect = channel(...) or IO", "change the effect")
     if effect.kind == "channel" and fields.get("kernel") is not None:
         _refuse(type_name, "a compiled kernel on a channel op", "host_kernel only", "rename kernel to host_kernel")
+    if fields.get("meets") is not None and effect.kind != "channel":
+        _refuse(type_name, f"meets on a {effect.kind} op", "a channel op", "change the effect, or remove meets")
     if fields.get("makes") and fields["makes"] != "variable" and fields.get("create") is None:
         _refuse(
             type_name,

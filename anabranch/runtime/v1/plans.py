@@ -1,4 +1,7 @@
-"""Plans of steps whose graph has control flow of version 1: of its functional view, or by tokens."""
+"""Plans of steps whose graph is not what runs: with collective ops, or with control flow of version 1.
+
+What members of collectives compute together comes first; then the functional view, or tokens.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.ops.v1 import switches, tensor_arrays
 from anabranch.rewrite import functional_view, view_twins  # noqa: F401  (view_twins fills a slot)
+from anabranch.runtime import collectives
 from anabranch.runtime.executor import Executor
 from anabranch.runtime.interpreter import body_plans
 from anabranch.runtime.plans.plan import Plan
@@ -22,7 +26,7 @@ TYPES = switches.TYPES | tensor_arrays.TYPES
 
 
 def occurs(fetches: Sequence[Any], feeds: Sequence[Tensor]) -> bool:
-    """Whether ``fetches`` need an op that only a functional view or tokens can run."""
+    """Whether ``fetches`` need an op that no plan runs as it is."""
     fed = frozenset(feeds)
     seen: set[Operation] = set()
     stack = [fetch.op if isinstance(fetch, Tensor) else fetch for fetch in fetches if fetch not in fed]
@@ -30,7 +34,7 @@ def occurs(fetches: Sequence[Any], feeds: Sequence[Tensor]) -> bool:
         op = stack.pop()
         if op in seen:
             continue
-        if op.type in TYPES:
+        if op.type in TYPES or op.definition.meets is not None:
             return True
         seen.add(op)
         stack += [tensor.op for tensor in op._inputs if tensor not in fed]
@@ -43,7 +47,7 @@ def occurs(fetches: Sequence[Any], feeds: Sequence[Tensor]) -> bool:
 class _ViewRunner:
     """Run the plan of a view; an error names the op of the user's graph."""
 
-    def __init__(self, plan: Plan, view: functional_view.View, runner: Executor) -> None:
+    def __init__(self, plan: Plan, view: functional_view.View | collectives.Expansion, runner: Any) -> None:
         self._view = view
         self._runner = runner
 
@@ -62,8 +66,10 @@ class _ViewRunner:
 
 def user_op(runner: Any, op: Operation) -> Operation:
     """The op of the user's graph that an op which ``runner`` runs stands for."""
-    original: Operation = runner._view.user_op(op) if isinstance(runner, _ViewRunner) else op
-    return original
+    if isinstance(runner, _ViewRunner):
+        original: Operation = runner._view.user_op(user_op(runner._runner, op))
+        return original
+    return op
 
 
 def planned(
@@ -71,6 +77,13 @@ def planned(
     bodies: body_plans.BodyPlans, make_plan: Callable[[Sequence[Any], Sequence[Tensor]], Plan],
 ) -> tuple[Any, Any]:  # fmt: skip
     """A plan and what runs it, for fetches that :func:`occurs` is true of."""
+    expansion = collectives.expanded(fetches, feeds)
+    if expansion is not None:
+        if occurs(expansion.fetches, expansion.feeds):
+            plan, runner = planned(*expansion[:3], planning, manager, bodies, make_plan)
+            return plan, _ViewRunner(plan, expansion, runner)
+        plan = make_plan(expansion.fetches, expansion.feeds)
+        return plan, _ViewRunner(plan, expansion, Executor(plan, manager, bodies))
     try:
         view = functional_view.view(graph, fetches, feeds)
     except functional_view.NoViewError as reason:

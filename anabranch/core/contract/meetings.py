@@ -1,0 +1,24 @@
+"""What members of a collective have in common: an op that gives what several ops together compute.
+
+Policy. TensorFlow's collective ops (``CollectiveReduce``, ``NcclAllReduce``, ...) have one input each and find the
+others in a step by a key. To whoever plans a step, a member is therefore the op that computes the result from the
+inputs of all; each member's block says how (:attr:`anabranch.core.contract.opdef.OpDefinition.meets`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+
+class Meeting(NamedTuple):
+    """What one member knows of its meeting."""
+
+    key: tuple[Any, ...]
+    """By which the members of one graph find each other."""
+    size: int
+    """How many members there are."""
+    operand: int | None
+    """Which of its inputs the member brings; None for one that only takes."""
+    build: Callable[[Sequence[Any]], Any]
+    """Builds what the member gives, from what all bring, in their order."""
