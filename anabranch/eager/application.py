@@ -153,6 +153,7 @@ class Application:
         "definition",
         "dtypes",
         "host",
+        "input_dtypes",
         "positions",
         "view",
     )
@@ -166,7 +167,8 @@ class Application:
         self.alone = definition.fixed_outputs and len(self.dtypes) == 1  # type: ignore[attr-defined]
         """Whether a program is given the one output itself."""
         self.host = not kernels.needs_lax(definition)
-        kinds = [*self.dtypes, *definition.input_dtypes(attrs)]
+        self.input_dtypes = tuple([dtype.base for dtype in definition.input_dtypes(attrs)])
+        kinds = [*self.dtypes, *self.input_dtypes]
         self.compilable = definition.kernel is not None and definition.bound is None
         self.compilable &= not any(
             kind.base.host_only for i, kind in enumerate(kinds, -len(self.dtypes)) if i not in self.positions

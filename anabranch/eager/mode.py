@@ -23,6 +23,8 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import device as devices
 from anabranch.core import errors
 from anabranch.core.cache import Cache
@@ -33,6 +35,7 @@ from anabranch.core.graph import build, builder, default_graph
 from anabranch.core.graph.builder import Builder, Context, current_builder
 from anabranch.core.graph.tensor import OpView
 from anabranch.core.one_time import Once
+from anabranch.core.values import dtypes
 from anabranch.eager import recording
 from anabranch.eager.application import Application
 from anabranch.eager.tensor import EagerTensor
@@ -45,6 +48,9 @@ MOST_APPLICATIONS = 4096
 """How many op types with attributes are kept, and streams of random ops."""
 _MOST_SEED = 2**31 - 1
 _SEEDS = ("seed", "seed2")
+_SMALL_OPERAND = 64
+"""Elements of an operand that is not a tensor yet, up to which it becomes one on the short way."""
+_INT32 = 2**31
 
 
 class _Scopes(threading.local):
@@ -139,6 +145,47 @@ def _require_device(name: str) -> None:
         )
 
 
+_PLAIN = frozenset((int, float, list, tuple, np.ndarray))
+"""Types of operands that become tensors on the short way."""
+_INDICES = (dtypes.int32, dtypes.int64)
+_NUMBERS = (*_INDICES, dtypes.float32, dtypes.float64)
+
+
+def _operands(application: Application, inputs: tuple[Any, ...]) -> tuple[EagerTensor, ...] | None:
+    """Inputs as tensors, where sizes, axes and numbers among them are of the plainest kind; else None.
+
+    The op has run with values of these types, whose dtypes their types and the other inputs decide: integers that 32
+    bits hold, a float, a list of such integers, a small array that is not to be cast.
+    """
+    tensors: list[EagerTensor] = []
+    for value, dtype in zip(inputs, application.input_dtypes, strict=True):
+        kind = type(value)
+        if kind is EagerTensor:
+            tensors.append(value)
+            continue
+        if kind is np.ndarray:
+            if value.dtype != dtype.np or value.size > _SMALL_OPERAND:
+                return None
+            array = value.copy()
+        elif kind is float:
+            if dtype is not dtypes.float32 and dtype is not dtypes.float64:
+                return None
+            array = np.array(value, dtype.np)
+        elif kind is int:
+            if dtype not in _NUMBERS or not -_INT32 <= value < _INT32:
+                return None
+            array = np.array(value, dtype.np)
+        else:
+            if dtype not in _INDICES or not value or len(value) > _SMALL_OPERAND:
+                return None
+            for item in value:
+                if type(item) is not int or not -_INT32 <= item < _INT32:
+                    return None
+            array = np.array(value, dtype.np)
+        tensors.append(EagerTensor(array, dtype))
+    return tuple(tensors)
+
+
 class EagerBuilder(Builder):
     """Run each op when it is applied; see the module's docstring."""
 
@@ -227,23 +274,34 @@ class EagerBuilder(Builder):
         return view
 
     def apply(self, type_name: str, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        """The short way of an op that has run before with tensors of these dtypes and with these attributes."""
+        """The results of an op that has run before with operands of these dtypes or types and with these attributes.
+
+        NotImplemented if it cannot go this short way; then nothing has run.
+        """
+        key = (
+            type_name,
+            *[tensor.dtype if type(tensor) is EagerTensor else type(tensor) for tensor in inputs],
+            *attrs.items(),
+        )
         try:
-            key = (type_name, *[tensor.dtype for tensor in inputs], *attrs.items())
             application = self._short.get(key)
-        except (AttributeError, TypeError):
-            return None
+        except TypeError:  # an attribute that cannot be hashed
+            return NotImplemented
         if application is None:
             return self._first(key, type_name, inputs, attrs)
         for tensor in inputs:
             if type(tensor) is not EagerTensor:
-                return None
+                operands = _operands(application, inputs)
+                if operands is None:
+                    return NotImplemented
+                inputs = operands
+                break
         outputs = application.run(inputs)
         if recording._tapes.active or self.callbacks:
             self._finished(application, inputs, outputs)
         if application.alone:
             return outputs[0]
-        return build.results(OpView(application.definition, inputs, application.attrs, outputs)) if outputs else None
+        return build.results(OpView(application.definition, inputs, application.attrs, outputs))
 
     def _first(self, key: Any, type_name: str, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         """Take the long way, and note what will be shorter the next time."""
@@ -253,11 +311,11 @@ class EagerBuilder(Builder):
             or definition.makes is not None
             or definition.effect.kind in ("random", "channel", "io", "body")
             or not definition.fixed_inputs  # type: ignore[attr-defined]
-            or not definition.outputs
+            or len(inputs) != len(definition.inputs)
             or not inputs
-            or not all(type(tensor) is EagerTensor for tensor in inputs)
+            or not all(type(tensor) is EagerTensor or type(tensor) in _PLAIN for tensor in inputs)
         ):
-            return None
+            return NotImplemented
         view = build.build_operation(type_name, inputs, attrs)
         if len(self._short) >= MOST_APPLICATIONS:
             self._short.clear()

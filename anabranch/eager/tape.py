@@ -26,7 +26,7 @@ from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.tensor import OpView, Tensor, TensorLike
 from anabranch.core.values import dtypes, nest
-from anabranch.eager import recording
+from anabranch.eager import jacobians, recording
 from anabranch.platform import logging
 from anabranch.variables.variable import Variable
 
@@ -331,7 +331,7 @@ class GradientTape:
                 None if start is None else convert_to_tensor(start, item.dtype.base)
                 for start, item in zip(given, targets, strict=True)
             ]
-        found = _gradients(tape, targets, flat, starts)
+        found = _gradients(tape, targets, flat, starts, current_builder().defers)
         if mode is UnconnectedGradients.ZERO:
             found = [zeros_like(_source(x)) if grad is None else grad for x, grad in zip(flat, found, strict=True)]
         if not self._persistent:
@@ -353,7 +353,8 @@ class GradientTape:
             target: a tensor ``[*target_shape]``.
             sources: tensors or variables, or a structure of them.
             unconnected_gradients: what is given for a source that the target does not depend on.
-            parallel_iterations, experimental_use_pfor: have no effect.
+            parallel_iterations: has no effect.
+            experimental_use_pfor: whether one walk is repeated by a loop instead of taken for each element.
 
         Returns:
             A structure like ``sources`` of tensors ``[*target_shape, *source_shape]``.
@@ -363,32 +364,34 @@ class GradientTape:
         if self._recording and not self._persistent:
             self._pop()
         target = convert_to_tensor(target)
-        flat = nest.flatten(sources)
-        sizes = list(target.shape.as_list())
-        count = 1
-        for size in sizes:
-            count *= size
-        rows = []
-        for i in range(count):
-            start = build("Reshape", build("OneHot", i, count, _one(target), _zero(target)), sizes)
-            found = _gradients(tape, [target], flat, [start])
-            if all(grad is None for grad in found):
-                rows = [found]
-                break
-            rows.append([None if grad is None else convert_to_tensor(grad) for grad in found])
+        flat = [_plain(item) for item in nest.flatten(sources)]
+        stacked = self._stacked(tape, target, flat, False, experimental_use_pfor)
+        sizes = jacobians.sizes_of(target)
         results: list[Any] = []
-        for position, source in enumerate(flat):
-            parts = [row[position] for row in rows]
-            if not parts or any(part is None for part in parts):
-                size = _value_shape(source)
-                zero = mode is UnconnectedGradients.ZERO
-                results.append(build("Fill", [*sizes, *size], _zero(target)) if zero else None)
+        for source, rows in zip(flat, stacked, strict=True):
+            whole = jacobians.joined(sizes, jacobians.sizes_of(source))
+            if rows is not None:
+                results.append(build("Reshape", rows, whole))
+            elif mode is UnconnectedGradients.ZERO:
+                results.append(build("Fill", whole, constant(0, target.dtype.base)))
             else:
-                results.append(build("Reshape", build("Pack", parts, axis=0), [*sizes, *_value_shape(source)]))
+                results.append(None)
+        return nest.pack_sequence_as(sources, results)
+
+    def _stacked(self, tape: _Tape, target: Any, sources: list[Any], batched: bool, traced: bool) -> list[Any]:
+        """For each source the gradients of the elements of a target, one after another, or None."""
+        in_graph = current_builder().defers
+
+        def walk(start: Any) -> list[Any]:
+            return _gradients(tape, [target], sources, [start], in_graph)
+
+        start, count = jacobians.starts_of(target, batched)
+        traced = traced and (in_graph or jacobians.has_plain_rules(tape.views))
+        stacked = jacobians.stacked_gradients(walk, start, count, traced)
         if not self._persistent:
             self._watched_variables = tape.variables_in_order()
             self._tape = None
-        return nest.pack_sequence_as(sources, results)
+        return stacked
 
     def batch_jacobian(
         self,
@@ -404,7 +407,8 @@ class GradientTape:
             target: a tensor ``[batch, *target_shape]`` whose element b depends on ``source[b]`` alone.
             source: a tensor ``[batch, *source_shape]``.
             unconnected_gradients: what is given if the target does not depend on the source.
-            parallel_iterations, experimental_use_pfor: have no effect.
+            parallel_iterations: has no effect.
+            experimental_use_pfor: whether one walk is repeated by a loop instead of taken for each element.
 
         Returns:
             A tensor ``[batch, *target_shape, *source_shape]``, or None.
@@ -427,36 +431,14 @@ class GradientTape:
             )
         if self._recording and not self._persistent:
             self._pop()
-        batch, *sizes = target.shape.as_list()
-        count = 1
-        for size in sizes:
-            count *= size
-        rows: list[Any] = []
-        for i in range(count):
-            row = build("Reshape", build("OneHot", i, count, _one(target), _zero(target)), [1, *sizes])
-            start = build("Tile", row, [batch, *[1] * len(sizes)])
-            rows += _gradients(tape, [target], [source], [start])
-        if not self._persistent:
-            self._watched_variables = tape.variables_in_order()
-            self._tape = None
-        inner = source.shape.as_list()[1:]
-        if not rows or any(row is None for row in rows):
+        rows = self._stacked(tape, target, [source], True, experimental_use_pfor)[0]
+        whole = jacobians.joined(jacobians.sizes_of(target), jacobians.sizes_of(source)[1:])
+        if rows is None:
             if mode is UnconnectedGradients.NONE:
                 return None
-            return build("Fill", [batch, *sizes, *inner], _zero(target))
-        return build("Reshape", build("Pack", rows, axis=1), [batch, *sizes, *inner])
-
-
-def _one(tensor: Any) -> Any:
-    return constant(1, tensor.dtype.base)
-
-
-def _zero(tensor: Any) -> Any:
-    return constant(0, tensor.dtype.base)
-
-
-def _value_shape(source: Any) -> list[int]:
-    return list(source.shape.as_list())
+            return build("Fill", whole, constant(0, target.dtype.base))
+        order = [1, 0, *range(2, rows.shape.ndims)]
+        return build("Reshape", build("Transpose", rows, order), whole)
 
 
 def _unconnected(mode: Any) -> UnconnectedGradients:
@@ -485,9 +467,11 @@ def _source(item: Any) -> Any:
     return item if handle is None else handle
 
 
-def _gradients(tape: _Tape, targets: Sequence[Any], sources: Sequence[Any], starts: Sequence[Any]) -> list[Any]:
-    builder = current_builder()
-    if builder.defers:
+def _gradients(
+    tape: _Tape, targets: Sequence[Any], sources: Sequence[Any], starts: Sequence[Any], in_graph: bool
+) -> list[Any]:
+    """The gradients of what was noted; ``in_graph`` tells whether a graph did, which knows its own ops."""
+    if in_graph:
         return _gradients_in_graph(tape, targets, sources, starts)
     given = [
         build("OnesLike", target) if start is None and target is not None else start

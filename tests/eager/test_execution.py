@@ -269,3 +269,50 @@ def test_ops_run_on_the_first_device_of_a_type(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(mode.EAGER.worker.devices, "listed", lambda: listed)
     with pytest.raises(tf.errors.UnimplementedError, match="first device of a type"), tf.device("/cpu:1"):
         tf.constant(1.0)
+
+
+@pytest.mark.parametrize("values", [-3, [1, 0], (0,), np.array([1], np.int32), 2**40, [2**40], np.array([1], np.int64)])
+def test_operands_of_python_are_taken_again_like_the_first_time(values: Any) -> None:
+    axes = [1, 0] if isinstance(values, list) and values[0] == 1 else [0]
+    x = tf.constant(np.arange(6.0).reshape(2, 3), tf.float32)
+    for _ in range(2):
+        if np.max(np.abs(values)) < 2:
+            assert tf.reduce_sum(x, values).shape.ndims == 2 - len(axes)
+        elif isinstance(values, int) and values < 0:
+            np.testing.assert_array_equal((x * values).numpy(), x.numpy() * values)
+        else:
+            with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=r"axis|axes|dimension"):
+                tf.reduce_sum(x, values)
+
+
+def test_an_operand_of_another_type_is_converted_anew() -> None:
+    counts, halves = tf.constant([1, 2]), tf.constant([1.0, 2.0], tf.float16)
+    for _ in range(2):
+        assert (counts * 3).dtype == tf.int32
+        with pytest.raises(TypeError, match="int32"):
+            counts * 1.5
+        assert (halves * 0.5).numpy().tolist() == [0.5, 1.0]
+        with pytest.raises(ValueError, match=r"out of range|int32"):
+            counts * 2**40
+
+
+def test_an_array_that_became_an_operand_may_be_changed() -> None:
+    axes = np.array([2, 3], np.int32)
+    x = tf.zeros([6])
+    tf.reshape(x, axes)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.reshape(x, axes)
+        axes[:] = 0
+    assert tape.gradient(y, x).shape == (6,)
+
+
+def test_an_op_without_results_runs_once_each_time() -> None:
+    v = tf.Variable(1.0)
+    for expected in (2.0, 3.0, 4.0):
+        v.assign_add(tf.constant(1.0))
+        assert float(v.numpy()) == expected
+
+
+def test_padding_takes_lists() -> None:
+    assert tf.pad(tf.ones([2]), [[1, 2]]).numpy().tolist() == [0.0, 1.0, 1.0, 0.0, 0.0]

@@ -126,6 +126,84 @@ def test_jacobians() -> None:
         tape.batch_jacobian(tf.reduce_sum(y, 0)[:1], x)
 
 
+def _layer() -> tuple[Any, Any, Any]:
+    random = np.random.default_rng(3)
+    x = tf.constant(random.standard_normal([6, 4]), tf.float32)
+    w = tf.Variable(random.standard_normal([4, 9]).astype(np.float32))
+    return x, w, tf.constant(1.0)
+
+
+def _jacobians(persistent: bool = False) -> Any:
+    x, w, apart = _layer()
+
+    def jacobians(x: Any, **options: Any) -> Any:
+        with tf.GradientTape(persistent=persistent) as tape:
+            tape.watch(x)
+            y = tf.tanh(tf.matmul(x, w)) * tf.gather(x, [0, 2, 1, 0, 3, 1, 2, 3, 0], axis=1)
+        return tape.jacobian(y, {"x": x, "w": w, "apart": apart}, **options)
+
+    return x, jacobians
+
+
+def test_many_rows_of_a_jacobian_are_traced_and_equal_to_walks_one_by_one() -> None:
+    x, jacobians = _jacobians()
+    one_by_one = jacobians(x, experimental_use_pfor=False)
+    assert one_by_one["apart"] is None
+    assert one_by_one["w"].shape == (6, 9, 4, 9)
+    # As a function of known shapes and of unknown ones, which adds the walk to the graph once.
+    wide = tf.function(jacobians, input_signature=[tf.TensorSpec([None, None], tf.float32)])
+    for results in (jacobians(x), tf.function(jacobians)(x), wide(x)):
+        for name in ("x", "w"):
+            np.testing.assert_allclose(results[name].numpy(), one_by_one[name].numpy(), rtol=1e-5, atol=1e-6)
+    zeros = jacobians(x, unconnected_gradients=tf.UnconnectedGradients.ZERO)["apart"]
+    assert zeros.shape == (6, 9)
+    assert not zeros.numpy().any()
+    graph = tf.function(jacobians).get_concrete_function(x).graph
+    assert len([op for op in graph.get_operations() if op.type == "TanhGrad"]) < 3
+
+
+def test_a_traced_jacobian_has_a_gradient() -> None:
+    x = tf.constant(np.linspace(0.1, 1.0, 40), tf.float32)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x * x
+        whole = tape.jacobian(y, x)
+    np.testing.assert_allclose(np.diag(whole.numpy()), 3 * x.numpy() ** 2, rtol=1e-5)
+    np.testing.assert_allclose(outer.gradient(whole, x).numpy(), 6 * x.numpy(), rtol=1e-5)
+
+
+def test_a_program_of_own_rules_has_its_jacobian_walked_one_by_one() -> None:
+    @tf.custom_gradient
+    def twice(x: Any) -> Any:
+        return x * 2.0, lambda slope: tf.constant(slope.numpy() * 2.0)  # wants a value
+
+    x = tf.constant(np.ones([5, 8], np.float32))
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = twice(x) * x
+    assert tape.jacobian(y, x).shape == (5, 8, 5, 8)
+    batch = tape.batch_jacobian(y, x).numpy()
+    np.testing.assert_array_equal(batch, np.tile(np.diag([4.0] * 8), [5, 1, 1]))
+
+
+@pytest.mark.parametrize("pfor", [True, False])
+def test_batches_of_jacobians_by_tracing_and_one_by_one(pfor: bool) -> None:
+    x = tf.constant(np.linspace(0.0, 1.0, 80).reshape(2, 40), tf.float32)
+
+    def jacobian(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.square(x)[:, ::-1]
+        return tape.batch_jacobian(y, x, experimental_use_pfor=pfor)
+
+    expected = [np.diag(2 * row)[::-1] for row in x.numpy()]
+    wide = tf.function(jacobian, input_signature=[tf.TensorSpec([None, 40], tf.float32)])
+    for result in (jacobian(x), wide(x)):
+        np.testing.assert_allclose(result.numpy(), expected, rtol=1e-6)
+
+
 def test_wrong_things_are_refused() -> None:
     with tf.GradientTape() as tape:
         with pytest.raises(ValueError, match=r"expected tf\.Tensor"):

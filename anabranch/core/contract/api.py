@@ -196,7 +196,8 @@ def public_op(
         for key, value in default_of.items():
             values.setdefault(key, value)
         name = values.pop("name")
-        return build(type_name, name=name, **{renamed[key]: value for key, value in values.items()})
+        named = {renamed[key]: value for key, value in values.items()}
+        return build(type_name, *[named.pop(operand) for operand in inputs], name=name, **named)
 
     function = _located(lambda *args, **kwargs: call(*args, **kwargs), function_name)
     function.__doc__ = definition.doc

@@ -38,7 +38,7 @@ def build(type_name: str, *inputs: Any, name: str | None = None, **attrs: Any) -
     apply = current_builder().apply
     if apply is not None:
         outputs = apply(type_name, inputs, attrs)
-        if outputs is not None:
+        if outputs is not NotImplemented:
             return outputs
     return results(build_operation(type_name, inputs, attrs, name))
 

@@ -91,6 +91,8 @@ def convert_to_tensor(
     Raises:
         ValueError: ``value`` is a tensor of another dtype. TypeError: it cannot be converted.
     """
+    if dtype is None and graph is None and type(value) is current_builder().tensor_type:
+        return value
     if isinstance(value, Tensor):
         if dtype is not None and dtypes.as_dtype(dtype).base != value.dtype.base:
             raise ValueError(

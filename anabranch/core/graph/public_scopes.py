@@ -40,7 +40,7 @@ class name_scope:
         self._name = default_name if name is None else name
         self._values = values
         self._given = (name, default_name)
-        self._exits = contextlib.ExitStack()
+        self._exits: list[AbstractContextManager[Any]] = []
 
     @property
     def name(self) -> str | None:
@@ -50,17 +50,21 @@ class name_scope:
     def __enter__(self) -> str:
         if self._name is None and self._values is not None:
             raise ValueError("At least one of name ({}) and default_name ({}) must be provided.".format(*self._given))
-        values = [] if self._values is None else list(self._values)
+        values = () if self._values is None else list(self._values)
         builder = builder_of(values)
-        with contextlib.ExitStack() as stack:
-            if values:
+        if values and builder is not current_builder():
+            with contextlib.ExitStack() as stack:
                 stack.enter_context(builder.as_default())
-            scope = stack.enter_context(builder.name_scope(self._name))
-            self._exits = stack.pop_all()
+                scope = stack.enter_context(builder.name_scope(self._name))
+                self._exits.append(stack.pop_all())
+            return scope
+        own = builder.name_scope(self._name)
+        scope = own.__enter__()
+        self._exits.append(own)
         return scope
 
     def __exit__(self, *error: Any) -> None:
-        self._exits.__exit__(*error)
+        self._exits.pop().__exit__(*error)
 
 
 @public("op_scope")

@@ -61,8 +61,10 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
             f"Unknown padding mode: {mode}\n"
             + errors.message(f"mode={mode!r}", "'CONSTANT', 'REFLECT' or 'SYMMETRIC'", "mode='CONSTANT'")
         )
+    if not isinstance(paddings, (list, tuple)) or result._shape is None or None not in result._shape:
+        return result
     raw = result.op.inputs[0]._shape
-    if raw is not None and isinstance(paddings, (list, tuple)) and len(paddings) == len(raw) and None in result._shape:
+    if raw is not None and len(paddings) == len(raw):
         # Paddings of which some are tensors: the dimensions whose paddings are known have known sizes.
         sizes = []
         for size, pair in zip(raw, paddings, strict=True):

@@ -11,12 +11,12 @@ _HALVES = frozenset(["float16", "bfloat16"])
 
 def is_half(dtype: Any) -> bool:
     """Whether ``dtype`` (a NumPy dtype) is a float of two bytes."""
-    return dtype.name in _HALVES
+    return dtype.itemsize == 2 and dtype.name in _HALVES
 
 
 def widen(x: Any) -> Any:
     """``x`` in float32 if it is a float of two bytes, unchanged otherwise; works on arrays of both tiers."""
-    return x.astype(np.float32) if x.dtype.name in _HALVES else x
+    return x.astype(np.float32) if is_half(x.dtype) else x
 
 
 def constant(x: Any, value: float | int) -> Any:
