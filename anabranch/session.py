@@ -256,23 +256,11 @@ class BaseSession:
         return fetch_plan.build(results)
 
     def _fetch_plan(self, fetches: Any) -> fetching.FetchPlan:
-        kind = type(fetches)
-        key: Any
-        if kind is GraphTensor or kind is Operation:
-            key = fetches
-        elif kind is list or kind is tuple:
-            key = (kind, *fetches)
-        else:
+        key = fetching.key_of(fetches)
+        if key is None:
             return self._new_fetch_plan(fetches)
-        try:
-            fetch_plan = self._fetch_plans.get(key)
-        except TypeError:  # a list among them
-            return self._new_fetch_plan(fetches)
-        if fetch_plan is None:
-            if key is not fetches and not all(type(item) is GraphTensor or type(item) is Operation for item in fetches):
-                return self._new_fetch_plan(fetches)
-            fetch_plan = self._fetch_plans.add(key, self._new_fetch_plan(fetches))
-        return fetch_plan
+        fetch_plan = self._fetch_plans.get(key)
+        return self._fetch_plans.add(key, self._new_fetch_plan(fetches)) if fetch_plan is None else fetch_plan
 
     def _new_fetch_plan(self, fetches: Any) -> fetching.FetchPlan:
         if not self._graph._operations:

@@ -14,7 +14,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
-from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
 from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from anabranch.core.values import constants, shapes
 from anabranch.runtime import session_tensors
@@ -78,6 +78,40 @@ def _sparse_feed(sparse: SparseTensor, value: Any) -> list[tuple[Any, Any]]:
 
 _expansions.append((IndexedSlices, _slices_fetch, _slices_feed))
 _expansions.append((SparseTensor, _sparse_fetch, _sparse_feed))
+
+
+class _NoKey(Exception):
+    """A structure holds what only its own class can tell apart."""
+
+
+def key_of(fetches: Any) -> Any:
+    """What structures of fetches share that are flattened and built alike; None if that cannot be told.
+
+    It holds the types of lists, tuples and dictionaries, the keys of these with their types, and the tensors,
+    operations and names; a variable counts as the tensor that is fetched for it.
+    """
+    try:
+        return _key(fetches)
+    except _NoKey:
+        return None
+
+
+def _key(fetch: Any) -> Any:
+    kind = type(fetch)
+    if kind is GraphTensor or kind is Operation or kind is str:
+        return fetch
+    if kind is list or kind is tuple or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        return (kind, *[item if type(item) is GraphTensor else _key(item) for item in fetch])
+    if kind is dict or kind is collections.OrderedDict:
+        return (kind, *[(type(name), name, _key(item)) for name, item in fetch.items()])
+    if kind is SparseTensor:
+        return kind, fetch.indices, fetch.values, fetch.dense_shape
+    if not any(isinstance(fetch, expanded) for expanded, _, _ in _expansions):
+        convert = getattr(fetch, "_as_graph_element", None)
+        element = convert() if callable(convert) else None
+        if type(element) is GraphTensor:
+            return element
+    raise _NoKey
 
 
 class FetchPlan:

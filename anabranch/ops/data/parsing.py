@@ -93,8 +93,8 @@ class ParsedExamples(Dataset):
         flat = sparse_columns(batch, *self._sparse)
         parts: list[Any] = [_placed([flat[i], flat[count + i], flat[2 * count + i]]) for i in range(count)]
         parts += dense_columns(batch, *self._dense, self._defaults)
-        for key, dtype, split_type in zip(*self._ragged, strict=True):
-            column = batch.column(key, dtype)
+        keys, types, splits = self._ragged
+        for column, dtype, split_type in zip(batch.columns(keys, types), types, splits, strict=True):
             parts.append(_placed([splits_of(column.present, split_type), as_array(column.values, dtype)]))
         return tuple([parts[i] for i in self._order])
 

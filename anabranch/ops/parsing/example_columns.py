@@ -97,6 +97,8 @@ class Column(NamedTuple):
 
     values: Any
     counts: np.ndarray
+    each: int | None = None
+    """How many values each example has, where it is known that all have as many."""
 
     @property
     def present(self) -> np.ndarray:
@@ -258,13 +260,13 @@ def column_of(items: Sequence[Any], key: str, dtype: dtypes.DType) -> Column:
         sizes = np.full(len(lists), uniform[1], np.int64)
     else:
         data, sizes, missing = _varied(items, lists, key, dtype)
-    column = decoded(data, sizes, key, dtype)
+    column = _decoded(data, sizes, key, dtype)
     if missing:
         column.counts[missing] = -1
     return column
 
 
-def decoded(data: np.ndarray, sizes: np.ndarray, key: str, dtype: dtypes.DType) -> Column:
+def _decoded(data: np.ndarray, sizes: np.ndarray, key: str, dtype: dtypes.DType) -> Column:
     """The column of lists of numbers: their bytes, one behind the other, and how many each has.
 
     Raises:
@@ -278,8 +280,6 @@ def decoded(data: np.ndarray, sizes: np.ndarray, key: str, dtype: dtypes.DType) 
         values, counts = data.view("<f4").astype(np.float32, copy=False), sizes // 4
     elif not data.size or data.max() < 0x80:
         values, counts = data.astype(np.int64), sizes
-    elif (single := _of_one_size(data, sizes)) is not None:
-        values, counts = single, np.ones(len(sizes), np.int64)
     else:
         try:
             values, ends = varints(data)
@@ -289,18 +289,24 @@ def decoded(data: np.ndarray, sizes: np.ndarray, key: str, dtype: dtypes.DType) 
     return Column(values, counts.astype(np.int64))
 
 
-def _of_one_size(data: np.ndarray, sizes: np.ndarray) -> np.ndarray | None:
-    """The integers of lists of one each, which take as many bytes; None if they are not like that."""
-    width = int(sizes[0])
-    if not 1 < width < 10 or data.size != width * len(sizes) or np.any(sizes != width):
-        return None
-    table = data.reshape(len(sizes), width)
-    if np.any(table[:, :-1] < 0x80) or np.any(table[:, -1] >= 0x80):
-        return None
-    numbers = table[:, -1].astype(np.int64)
-    for place in range(width - 2, -1, -1):
-        numbers = (numbers << 7) | (table[:, place] & 0x7F)
-    return numbers
+def single_varints(table: np.ndarray, lengths: np.ndarray | None = None) -> np.ndarray | None:
+    """The integer that each row of bytes is, of at most 10; None if one is something else.
+
+    ``lengths`` are the bytes of each row that count, 1 or more; all if it is None.
+    """
+    ends = table < 0x80
+    low = table & np.uint8(0x7F)
+    if lengths is None:
+        if not ends[:, -1].all() or ends[:, :-1].any():
+            return None
+    else:
+        if not ends[np.arange(len(table)), lengths - 1].all() or not np.array_equal(ends.argmax(1), lengths - 1):
+            return None
+        low[np.arange(table.shape[1]) >= lengths[:, None]] = 0
+    numbers = low[:, 0].astype(np.uint64)
+    for place in range(1, table.shape[1]):
+        numbers |= low[:, place].astype(np.uint64) << np.uint64(7 * place)
+    return numbers.view(np.int64)
 
 
 def _varied(

@@ -2,8 +2,9 @@
 
 The examples stand one behind the other in one array of bytes, with a position in each. A step reads the next entry of
 the map of features in all of them: a few operations of NumPy instead of a message object for each feature of each
-example. Most entries begin with the same bytes in all examples (tags, key, lengths): the first example's are compared
-with the others'. What is kept of an entry is where its values stand; only columns that are asked for are decoded.
+example. Most entries begin with the same bytes in all examples (tags, key, lengths), or with lengths that are all
+larger by as much as the values take more: the first example's are compared with the others'. What is kept of an entry
+is where its list stands; only columns that are asked for are decoded, those of one type together.
 
 Examples of one size often have the same bytes everywhere but in their values: then the first one's layout is that of
 all, and a column is a block of a table of bytes (:meth:`Walk._alike_throughout`).
@@ -20,9 +21,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from google.protobuf import message as protobuf
 
+from anabranch.core.protos import example_pb2
 from anabranch.core.values import dtypes
-from anabranch.ops.parsing.example_columns import Column, InvalidExample, decoded
+from anabranch.ops.parsing.example_columns import Column, single_varints, varints
 
 FEWEST = 16
 """Examples from which on a walk pays."""
@@ -33,15 +36,32 @@ _MOST_HEADS = 4
 _PADDING = 16
 _LIST, _SECOND = 0x0A, 0x12
 """Tags: field 1 and field 2, with a length."""
-_KINDS = {dtypes.string: 0x0A, dtypes.float32: 0x12, dtypes.int64: 0x1A}
+_STRINGS, _FLOATS, _INTEGERS = 0x0A, 0x12, 0x1A
+"""Tags of the lists of a feature; 0 stands for a feature without one."""
+_KINDS = {dtypes.string: _STRINGS, dtypes.float32: _FLOATS, dtypes.int64: _INTEGERS}
 _MOST_COPIED = 1 << 20
 """Bytes of some of the examples up to which they are copied into a table."""
 _LONG = 256
 """Bytes of a list from which on lists are joined rather than gathered byte by byte."""
+_MISSING, _UNSEEN = -1, -2
+"""In place of the bytes of a list: the feature has none, or the example has no such feature."""
 
 
 class _Unusual(Exception):
     """The bytes are not in the usual form."""
+
+
+class _Head(NamedTuple):
+    """What stands before the values of an entry."""
+
+    key: bytes
+    kind: int
+    size: int
+    """Bytes of the head."""
+    length: int
+    """Bytes of the list behind it: of a packed list of numbers, or of strings with their tags."""
+    lengths: tuple[int, ...]
+    """Where in the head lengths stand that grow with the list; none if one of them takes more than a byte."""
 
 
 class _Part(NamedTuple):
@@ -49,14 +69,22 @@ class _Part(NamedTuple):
 
     rows: np.ndarray
     kind: Any
-    """Tags of their lists (0 without values), or that of all."""
+    """Tags of their lists (0 without one), or that of all."""
     start: np.ndarray
-    """Where the lists begin, or, if ``length`` is given, their values."""
-    stop: np.ndarray
-    length: int | None
-    """How many bytes the values of each list take, if all have the same."""
+    """Where the lists begin."""
+    length: Any
+    """How many bytes each has, or all have."""
     block: np.ndarray | None = None
-    """The bytes of the values, a row for each list, if they stand in one table."""
+    """Their bytes, a row for each list, if they stand in one table."""
+
+
+class _Lists(NamedTuple):
+    """The lists of one feature in the examples that have one."""
+
+    start: np.ndarray
+    length: np.ndarray
+    rows: np.ndarray | None
+    """The examples that have one; None if all have."""
 
 
 class Walk:
@@ -75,6 +103,17 @@ class Walk:
                 self._walk(rows, (ends - sizes)[rows], ends[rows])
         except (_Unusual, IndexError):
             raise ValueError("not in the usual form") from None
+
+    # ------------------------------------------------------------------------------------------------- bytes and lengths
+    def _windows(self, at: np.ndarray, size: int) -> np.ndarray:
+        """``size`` bytes from each position, ``[n, size]``."""
+        if not size:
+            return np.zeros((len(at), 0), np.uint8)
+        count = len(self._data) - size + 1
+        if count < 1:
+            raise _Unusual
+        windows = np.ndarray((count,), np.dtype((np.void, size)), self._data, 0, (1,))
+        return windows[at].view(np.uint8).reshape(-1, size)
 
     def _tag(self, at: np.ndarray, tag: int) -> np.ndarray:
         """The positions behind a tag that must stand there."""
@@ -99,6 +138,7 @@ class Walk:
                 return length, at
         raise _Unusual
 
+    # ----------------------------------------------------------------------------------------------------- the examples
     def _alike_throughout(self, at: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """Read examples that are the same but for their values; the rows of the others."""
         size, first = int(sizes[0]), int(at[0])
@@ -109,25 +149,24 @@ class Walk:
         if len(rows) == self._count:
             table = self._bytes[first : first + size * self._count].reshape(self._count, size)
         else:
-            table = self._bytes[at[rows][:, None] + np.arange(size)]
+            table = self._windows(at[rows], size)
         fixed = np.ones(size, bool)
-        for _, _, place, length in layout:
-            fixed[place : place + length] = False
-        places = np.flatnonzero(fixed)
-        same = np.all(table[:, places] == table[0, places], axis=1)
+        for head, place in layout:
+            fixed[place : place + head.length] = False
+        same = np.all(table[:, fixed] == table[0, fixed], axis=1)
         others = np.zeros(0, np.int64)
         if not same.all():
             rows, table = rows[same], table[same]
         if len(rows) < self._count:
             others = np.delete(np.arange(self._count), rows)
         start = at[rows]
-        for key, kind, place, length in layout:
-            part = _Part(rows, kind, start + place, start + (place + length), length, table[:, place : place + length])
-            self._parts[key] = [part]
+        for head, place in layout:
+            block = None if others.size else table[:, place : place + head.length]
+            self._parts[head.key] = [_Part(rows, head.kind, start + place, head.length, block)]
         return others
 
-    def _layout(self, at: int, end: int) -> list[tuple[bytes, int, int, int]] | None:
-        """Of each entry of an example: key, tag of its list, place of its values in the example, and their bytes.
+    def _layout(self, at: int, end: int) -> list[tuple[_Head, int]] | None:
+        """The head of each entry of an example, and where in the example its values begin.
 
         None if it is not lists in one piece each, under different keys.
         """
@@ -144,15 +183,14 @@ class Walk:
         at += 1
         if at + length != end:
             return None
-        layout: list[tuple[bytes, int, int, int]] = []
+        layout: list[tuple[_Head, int]] = []
         while at < end and len(layout) < _MOST_ENTRIES:
             head = self._head(at, end)
-            if head is None:
+            if head is None or head.length < 0:
                 return None
-            key, kind, size, length = head
-            layout.append((key, kind, at + size - first, length))
-            at += size + length
-        return layout if at == end and len({entry[0] for entry in layout}) == len(layout) else None
+            layout.append((head, at + head.size - first))
+            at += head.size + head.length
+        return layout if at == end and len({head.key for head, _ in layout}) == len(layout) else None
 
     def _walk(self, rows: np.ndarray, at: np.ndarray, ends: np.ndarray) -> None:
         length, at = self._length(self._tag(at, _LIST))
@@ -167,32 +205,42 @@ class Walk:
             at = self._alike(rows, at, ends, 0)
         raise _Unusual
 
+    # ------------------------------------------------------------------------------------------------------- an entry
     def _alike(self, rows: np.ndarray, at: np.ndarray, ends: np.ndarray, tried: int) -> np.ndarray:
-        """Read an entry of each example, of those together that begin with the same bytes; the positions behind it."""
+        """Read an entry of each example, of those together whose heads are alike; the positions behind it."""
         head = self._head(int(at[0]), int(ends[0])) if tried < _MOST_HEADS else None
         if head is None:
             return self._entry(rows, at, ends)
-        key, kind, size, length = head
-        wanted = self._bytes[at[0] : at[0] + size]
-        if int(at[-1]) + size > len(self._bytes):
-            raise _Unusual
-        same = np.all(self._bytes[at[:, None] + np.arange(size)] == wanted, axis=1)
-        stop = at + (size + length)
-        if same.all():
-            self._parts.setdefault(key, []).append(_Part(rows, kind, at + size, stop, length))
+        size, first = head.size, int(at[0])
+        heads = self._windows(at, size)
+        length: Any = head.length
+        same = None
+        if heads.tobytes() != self._data[first : first + size] * len(rows):
+            larger = heads - heads[0]
+            if head.lengths:
+                length = heads[:, head.lengths[-1]].astype(np.int64)
+                grows = np.zeros(size, np.uint8)
+                grows[list(head.lengths)] = 1
+                same = np.all(larger == larger[:, head.lengths[-1], None] * grows, axis=1)
+                same &= heads[:, head.lengths[0]] < 0x80
+                same &= length < 0x80
+            else:
+                same = ~np.any(larger, axis=1)
+        taken = max(head.length, 0) if same is None or not head.lengths else length
+        stop = at + (size + taken)
+        if same is None or same.all():
+            self._parts.setdefault(head.key, []).append(_Part(rows, head.kind, at + size, length))
         else:
-            self._parts.setdefault(key, []).append(_Part(rows[same], kind, at[same] + size, stop[same], length))
+            kept = length[same] if isinstance(length, np.ndarray) else length
+            self._parts.setdefault(head.key, []).append(_Part(rows[same], head.kind, at[same] + size, kept))
             other = ~same
             stop[other] = self._alike(rows[other], at[other], ends[other], tried + 1)
         if np.any(stop > ends):
             raise _Unusual
         return stop
 
-    def _head(self, at: int, end: int) -> tuple[bytes, int, int, int] | None:
-        """Of the entry at a position: its key, the tag of its list, the size of all before its values, and of these.
-
-        None if it is not one list in one piece.
-        """
+    def _head(self, at: int, end: int) -> _Head | None:
+        """The head of the entry at a position; None if it is not one list in one piece."""
         data, first = self._data, at
 
         def tag_and_length(at: int) -> tuple[int, int, int]:
@@ -207,18 +255,27 @@ class Walk:
                 if shift > 28:
                     raise _Unusual
 
-        tag, length, at = tag_and_length(at)
-        stop = at + length
+        tag, whole, at = tag_and_length(at)
+        stop = at + whole
         key_tag, key_length, at = tag_and_length(at)
         key = data[at : at + key_length]
-        value_tag, length, at = tag_and_length(at + key_length)
-        if (tag, key_tag, value_tag) != (_LIST, _LIST, _SECOND) or at + length != stop or stop > end or not length:
+        at += key_length
+        places = [1, at + 1 - first]
+        value_tag, length, at = tag_and_length(at)
+        if (tag, key_tag, value_tag) != (_LIST, _LIST, _SECOND) or at + length != stop or stop > end:
             return None
+        if not length:
+            return _Head(key, 0, at - first, _MISSING, ())
+        places.append(at + 1 - first)
         kind, length, at = tag_and_length(at)
-        if at + length != stop or not length:
+        if at + length != stop:
             return None
-        tag, length, at = tag_and_length(at)
-        return (key, kind, at - first, length) if tag == _LIST and at + length == stop else None
+        if kind != _STRINGS and length:
+            places.append(at + 1 - first)
+            tag, length, at = tag_and_length(at)
+            if tag != _LIST or at + length != stop:
+                return None
+        return _Head(key, kind, at - first, length, tuple(places) if length and whole < 0x80 else ())
 
     def _entry(self, rows: np.ndarray, at: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Read an entry of each example; the positions behind it."""
@@ -230,15 +287,30 @@ class Walk:
         length, at = self._length(self._tag(key + key_length, _SECOND))
         if not np.array_equal(at + length, stop):
             raise _Unusual
-        kind = np.where(length > 0, self._bytes[at], 0)
-        if np.all(length > 0):
-            length, at = self._length(at + 1)
-            if not np.array_equal(at + length, stop):
-                raise _Unusual
-        elif np.any(length > 0):  # some have a value and some have none
-            raise _Unusual
-        self._sort(rows, key, key_length, kind, at, stop)
+        some = length > 0
+        if some.all():
+            kind, start, size = self._list(at, stop)
+        else:
+            kind, start, size = np.zeros(len(at), np.uint8), at, np.full(len(at), _MISSING, np.int64)
+            if some.any():
+                kind[some], start[some], size[some] = self._list(at[some], stop[some])
+        self._sort(rows, key, key_length, kind, start, size)
         return stop
+
+    def _list(self, at: np.ndarray, stop: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Kinds of the lists at positions, which end at ``stop``; where they begin, and their bytes."""
+        kind = self._bytes[at]
+        length, at = self._length(at + 1)
+        if not np.array_equal(at + length, stop):
+            raise _Unusual
+        numbers = (kind != _STRINGS) & (length > 0)
+        if numbers.all():
+            length, at = self._length(self._tag(at, _LIST))
+        elif numbers.any():
+            length[numbers], at[numbers] = self._length(self._tag(at[numbers], _LIST))
+        if not np.array_equal(at + length, stop):
+            raise _Unusual
+        return kind, at, length
 
     def _sort(
         self,
@@ -247,7 +319,7 @@ class Walk:
         key_length: np.ndarray,
         kind: np.ndarray,
         start: np.ndarray,
-        stop: np.ndarray,
+        length: np.ndarray,
     ) -> None:
         """Keep entries by their keys."""
         while rows.size:
@@ -255,86 +327,179 @@ class Walk:
             text = self._data[first : first + size]
             same = key_length == size
             if size:
-                wanted = np.frombuffer(text, np.uint8)
                 last = len(self._bytes) - size
-                same &= np.all(self._bytes[np.minimum(key[:, None], last) + np.arange(size)] == wanted, axis=1)
+                wanted = np.frombuffer(text, np.uint8)
+                same &= np.all(self._windows(np.minimum(key, last), size) == wanted, axis=1)
             parts = self._parts.setdefault(text, [])
             if same.all():
-                parts.append(_Part(rows, kind, start, stop, None))
+                parts.append(_Part(rows, kind, start, length))
                 return
-            parts.append(_Part(rows[same], kind[same], start[same], stop[same], None))
+            parts.append(_Part(rows[same], kind[same], start[same], length[same]))
             other = ~same
             rows, key, key_length = rows[other], key[other], key_length[other]
-            kind, start, stop = kind[other], start[other], stop[other]
+            kind, start, length = kind[other], start[other], length[other]
 
-    def column(self, key: str, dtype: dtypes.DType) -> Column | None:
-        """The values of a feature in all examples; None if the messages must be parsed for it."""
-        parts = self._parts.get(key.encode("utf-8", "surrogateescape"))
-        if parts is None:
-            nothing: Any = [] if dtype is dtypes.string else np.zeros(0, dtype.np)
-            return Column(nothing, np.full(self._count, -1, np.int64))
-        if not all(np.all(part.kind == _KINDS[dtype]) for part in parts):
-            return None
-        try:
-            pieces = [self._values(part) for part in parts]
-        except (_Unusual, IndexError):
-            return None
-        (start, length) = pieces[0] if len(pieces) == 1 else map(np.concatenate, zip(*pieces, strict=True))
-        rows = parts[0].rows
-        if len(parts) > 1:
-            rows = np.concatenate([part.rows for part in parts])
-            order = np.argsort(rows, kind="stable")
-            rows, start, length = rows[order], start[order], length[order]
-            if np.any(rows[1:] == rows[:-1]):  # twice in an example
-                return None
-        try:
+    # ------------------------------------------------------------------------------------------------------ the columns
+    def columns(self, keys: Sequence[str], types: Sequence[dtypes.DType]) -> list[Column | None]:
+        """The values of features in all examples; None for those for which the messages must be parsed."""
+        columns: list[Column | None] = [None] * len(keys)
+        together: dict[dtypes.DType, list[tuple[int, _Lists]]] = {}
+        for i, (key, dtype) in enumerate(zip(keys, types, strict=True)):
+            parts = self._parts.get(key.encode("utf-8", "surrogateescape"))
+            if parts is None:
+                nothing: Any = [] if dtype is dtypes.string else np.zeros(0, dtype.np)
+                columns[i] = Column(nothing, np.full(self._count, -1, np.int64))
+                continue
             block = parts[0].block
-            if block is not None and len(parts) == 1 and dtype is not dtypes.string:
-                column = decoded(np.ascontiguousarray(block).reshape(-1), length, key, dtype)
-            else:
-                column = self._column(start, length, key, dtype)
-        except InvalidExample:
+            if block is not None and dtype is not dtypes.string:
+                columns[i] = self._of_block(block, dtype) if parts[0].kind == _KINDS[dtype] else None
+                continue
+            lists = self._lists(parts, _KINDS[dtype])
+            if lists is not None and dtype is dtypes.string:
+                columns[i] = self._strings(lists)
+            elif lists is not None:
+                together.setdefault(dtype, []).append((i, lists))
+        for dtype, group in together.items():
+            for (i, _), column in zip(group, self._numbers([lists for _, lists in group], dtype), strict=True):
+                columns[i] = column
+        return columns
+
+    def _of_block(self, block: np.ndarray, dtype: dtypes.DType) -> Column | None:
+        """The column of lists of numbers that take as many bytes each."""
+        count, width = block.shape
+        if dtype is dtypes.float32:
+            if width % 4:
+                return None
+            values = np.ascontiguousarray(block).reshape(-1).view("<f4").astype(np.float32, copy=False)
+            return Column(values, np.full(count, width // 4, np.int64), width // 4)
+        if width == 1 and block.max() < 0x80:
+            return Column(block[:, 0].astype(np.int64), np.ones(count, np.int64), 1)
+        single = single_varints(block) if 0 < width < 10 else None
+        if single is not None:
+            return Column(single, np.ones(count, np.int64), 1)
+        at = np.arange(count) * width
+        return _decoded(np.ascontiguousarray(block).reshape(-1), at, np.full(count, width, np.int64))
+
+    def _lists(self, parts: Sequence[_Part], kind: int) -> _Lists | None:
+        """Where the lists of a feature stand, in the order of the examples.
+
+        None if one is of another kind, or an example has two.
+        """
+        part = parts[0]
+        if len(parts) == 1 and len(part.rows) == self._count and not isinstance(part.kind, np.ndarray):
+            length = part.length if isinstance(part.length, np.ndarray) else np.full(self._count, part.length, np.int64)
+            if part.kind == kind:
+                return _Lists(part.start, length, None)
+        start, length = np.zeros(self._count, np.int64), np.full(self._count, _UNSEEN, np.int64)
+        seen = 0
+        for part in parts:
+            if not np.all((part.kind == kind) | (part.kind == 0)):
+                return None
+            start[part.rows], length[part.rows] = part.start, part.length
+            seen += len(part.rows)
+        if np.count_nonzero(length != _UNSEEN) != seen:
             return None
-        if len(rows) < self._count:
-            counts = np.full(self._count, -1, np.int64)
-            counts[rows] = column.counts
-            column = Column(column.values, counts)
-        return column
+        rows = np.flatnonzero(length >= 0)
+        return _Lists(start, length, None) if len(rows) == self._count else _Lists(start[rows], length[rows], rows)
 
-    def _column(self, start: np.ndarray, length: np.ndarray, key: str, dtype: dtypes.DType) -> Column:
-        if dtype is not dtypes.string:
-            return decoded(self._gathered(start, length), length, key, dtype)
-        data = self._data
-        values = [data[a : a + n] for a, n in zip(start.tolist(), length.tolist(), strict=True)]
-        return Column(values, np.ones(len(values), np.int64))
+    def _column(self, values: Any, counts: np.ndarray, rows: np.ndarray | None) -> Column:
+        if rows is None:
+            each = int(counts[0])
+            return Column(values, counts, each if np.all(counts == each) else None)
+        of_all = np.full(self._count, -1, np.int64)
+        of_all[rows] = counts
+        return Column(values, of_all)
 
-    def _values(self, part: _Part) -> tuple[np.ndarray, np.ndarray]:
-        """Where the values of a part's lists begin, and how many bytes they take."""
-        if part.length is not None:
-            return part.start, np.full(len(part.rows), part.length, np.int64)
-        if np.any(part.start >= part.stop):
-            raise _Unusual
-        length, start = self._length(self._tag(part.start, _LIST))
-        if not np.array_equal(start + length, part.stop):
-            raise _Unusual
-        return start, length
+    def _numbers(self, group: Sequence[_Lists], dtype: dtypes.DType) -> list[Column | None]:
+        """The columns of several features of one type, decoded together."""
+        start = np.concatenate([lists.start for lists in group])
+        length = np.concatenate([lists.length for lists in group])
+        column = self._floats(start, length) if dtype is dtypes.float32 else self._integers(start, length)
+        if column is None:
+            return [None] * len(group)
+        if len(group) == 1:
+            return [self._column(column.values, column.counts, group[0].rows)]
+        columns: list[Column | None] = []
+        ends = np.cumsum(column.counts)
+        at = value = 0
+        for lists in group:
+            behind = at + len(lists.start)
+            last = int(ends[behind - 1]) if behind else 0
+            columns.append(self._column(column.values[value:last], column.counts[at:behind], lists.rows))
+            at, value = behind, last
+        return columns
 
-    def _gathered(self, start: np.ndarray, length: np.ndarray) -> np.ndarray:
-        """The bytes of lists, one behind the other."""
+    def _floats(self, start: np.ndarray, length: np.ndarray) -> Column | None:
+        if np.any(length & 3):
+            return None
+        counts = length >> 2
+        total = int(counts.sum())
+        if total > _LONG * max(1, len(length)):
+            return Column(self._joined(start, length).view("<f4").astype(np.float32, copy=False), counts)
+        words = np.ndarray((len(self._data) - 3,), "V4", self._data, 0, (1,))
+        at = np.repeat(start - 4 * (np.cumsum(counts) - counts), counts) + 4 * np.arange(total)
+        return Column(words[at].view("<f4").astype(np.float32, copy=False), counts)
+
+    def _integers(self, start: np.ndarray, length: np.ndarray) -> Column | None:
+        widest = int(length.max(initial=0))
+        if 0 < widest <= 10 and length.all():
+            single = single_varints(self._windows(start, widest), length)
+            if single is not None:
+                return Column(single, np.ones(len(start), np.int64))
         total = int(length.sum())
-        if total > _LONG * len(length):
-            data = self._data
-            return np.frombuffer(
-                b"".join([data[a : a + n] for a, n in zip(start.tolist(), length.tolist(), strict=True)]), np.uint8
-            )
-        if np.all(length == length[0]):
-            return self._bytes[start[:, None] + np.arange(int(length[0]))].reshape(-1)
-        return self._bytes[np.arange(total) + np.repeat(start - (np.cumsum(length) - length), length)]
+        if total > _LONG * max(1, len(length)):
+            data = self._joined(start, length)
+        else:
+            data = self._bytes[np.repeat(start - (np.cumsum(length) - length), length) + np.arange(total)]
+        return _decoded(data, np.cumsum(length) - length, length)
+
+    def _joined(self, start: np.ndarray, length: np.ndarray) -> np.ndarray:
+        """The bytes of lists, one behind the other."""
+        data = self._data
+        return np.frombuffer(
+            b"".join([data[a : a + n] for a, n in zip(start.tolist(), length.tolist(), strict=True)]), np.uint8
+        )
+
+    def _strings(self, lists: _Lists) -> Column | None:
+        start, length, data = lists.start, lists.length, self._data
+        if length.all():
+            try:
+                size, at = self._length(self._tag(start, _LIST))
+            except _Unusual:
+                return None
+            if np.array_equal(at + size, start + length):  # one string each
+                values = [data[a:b] for a, b in zip(at.tolist(), (at + size).tolist(), strict=True)]
+                return self._column(values, np.ones(len(values), np.int64), lists.rows)
+        read = example_pb2.BytesList.FromString
+        values, counts = [], []
+        try:
+            for a, n in zip(start.tolist(), length.tolist(), strict=True):
+                some = read(data[a : a + n]).value
+                values += some
+                counts.append(len(some))
+        except protobuf.DecodeError:
+            return None
+        return self._column(values, np.array(counts, np.int64), lists.rows)
+
+
+def _decoded(data: np.ndarray, at: np.ndarray, length: np.ndarray) -> Column | None:
+    """The integers of packed lists that stand one behind the other; None if one cannot be read."""
+    last = data >= 0x80
+    if not last.any():
+        return Column(data.astype(np.int64), length)
+    if last[(at + length - 1)[length > 0]].any():
+        return None
+    try:
+        values, _ = varints(data)
+    except ValueError:
+        return None
+    ended = np.concatenate([np.zeros(1, np.int64), np.cumsum(~last)])
+    return Column(values, ended[at + length] - ended[at])
 
 
 def walk(serialized: Sequence[bytes]) -> Walk | None:
     """Where the features of examples stand; None if the messages must be parsed one by one."""
-    if len(serialized) < FEWEST or not all(type(item) is bytes for item in serialized):
+    if len(serialized) < FEWEST or set(map(type, serialized)) != {bytes}:
         return None
     try:
         return Walk(serialized)

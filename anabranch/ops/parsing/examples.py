@@ -74,15 +74,17 @@ class Batch:
             f"Name: {self.name_of(problem.position)}, Key: {problem.key}, Index: {problem.position}.  {problem.text}"
         )
 
-    def column(self, key: str, dtype: dtypes.DType) -> Column:
-        """The values of a feature of all examples."""
-        walked = self._walk.column(key, dtype) if self._walk is not None else None
-        if walked is not None:
-            return walked
-        try:
-            return column(self.maps, key, dtype)
-        except InvalidExample as problem:
-            self.refuse_example(problem)
+    def columns(self, keys: Sequence[str], types: Sequence[dtypes.DType]) -> Iterator[Column]:
+        """The values of features of all examples, one after the other, so that the first that is wrong is refused."""
+        walked = [None] * len(keys) if self._walk is None else self._walk.columns(keys, types)
+        for key, dtype, ready in zip(keys, types, walked, strict=True):
+            if ready is not None:
+                yield ready
+                continue
+            try:
+                yield column(self.maps, key, dtype)
+            except InvalidExample as problem:
+                self.refuse_example(problem)
 
     def column_of(self, items: Sequence[Any], key: str, dtype: dtypes.DType, rows: Sequence[int]) -> Column:
         """The column of features that belong to examples ``rows``."""
@@ -101,6 +103,8 @@ class Batch:
             return self._padded(column, key, dtype, shape, default)
         inner = tuple(int(d) for d in shape if d is not None)
         size = math.prod(inner)
+        if column.each == size:
+            return as_array(column.values, dtype).reshape(len(column.counts), *inner)
         given = column.counts >= 0
         wrong = given & (column.counts != size)
         if wrong.any():
@@ -243,7 +247,7 @@ def _example_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
 
 def sparse_columns(batch: Batch, keys: Sequence[str], types: Sequence[Any]) -> list[Any]:
     """All indices, then all values, then all shapes."""
-    parts = [batch.sparse(batch.column(key, dtype), dtype) for key, dtype in zip(keys, types, strict=True)]
+    parts = [batch.sparse(column, dtype) for column, dtype in zip(batch.columns(keys, types), types, strict=True)]
     return [part[i] for i in range(3) for part in parts]
 
 
@@ -252,8 +256,10 @@ def dense_columns(
 ) -> list[Any]:
     """Dense features in their order."""
     return [
-        batch.dense(batch.column(key, dtype), key, dtype, shape, default)
-        for key, dtype, shape, default in zip(keys, types, dense_shapes, defaults, strict=True)
+        batch.dense(column, key, dtype, shape, default)
+        for column, key, dtype, shape, default in zip(
+            batch.columns(keys, types), keys, types, dense_shapes, defaults, strict=True
+        )
     ]
 
 
@@ -320,10 +326,10 @@ def _example_v2_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     sparse = sparse_columns(batch, sparse_keys, attrs["sparse_types"])
     dense = dense_columns(batch, dense_keys, attrs["Tdense"], attrs["dense_shapes"], given.some(len(dense_keys)))
     values, splits = [], []
-    for key, dtype, split_type in zip(
-        ragged_keys, attrs["ragged_value_types"], attrs["ragged_split_types"], strict=True
+    ragged_types = attrs["ragged_value_types"]
+    for column, dtype, split_type in zip(
+        batch.columns(ragged_keys, ragged_types), ragged_types, attrs["ragged_split_types"], strict=True
     ):
-        column = batch.column(key, dtype)
         values.append(as_array(column.values, dtype))
         splits.append(splits_of(column.present, split_type))
     if scalar:

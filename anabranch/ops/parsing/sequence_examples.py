@@ -339,7 +339,7 @@ def _batch_v2_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     sparse = sparse_columns(batch, sparse_keys, attrs["context_sparse_types"])
     dense = dense_columns(batch, dense_keys, attrs["Tcontext_dense"], attrs["context_dense_shapes"], defaults)
     types, kinds = attrs["context_ragged_value_types"], attrs["context_ragged_split_types"]
-    ragged = [batch.column(key, dtype) for key, dtype in zip(ragged_keys, types, strict=True)]
+    ragged = list(batch.columns(ragged_keys, types))
     ragged_values = [as_array(item.values, dtype) for item, dtype in zip(ragged, types, strict=True)]
     ragged_splits = [splits_of(item.present, dtype) for item, dtype in zip(ragged, kinds, strict=True)]
     lists = _all_sparse_steps(batch, list_sparse, attrs["feature_list_sparse_types"])
