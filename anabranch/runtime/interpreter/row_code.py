@@ -38,6 +38,8 @@ class _NoForm(Exception):
 class RowBuilder(Builder):
     """Run a body once for the rows of a batch, and write down what it did."""
 
+    follows_shapes = False
+
     def __init__(self, plan: Any, elements: int, count: int) -> None:
         """The first ``elements`` arguments are rows, ``count`` of them."""
         super().__init__(plan)

@@ -5,9 +5,10 @@ variables, but has no random numbers, no writes, no channels, no bodies of its o
 becomes *straight* code: each op a call of what its kernel does for operands of those shapes and dtypes
 (``ops/shared/unchecked.py``), or of the kernel itself where there is nothing shorter. What follows from constants and
 shapes alone is computed once. The code is for arguments of the shapes and dtypes that were seen, which it checks when
-it begins; shapes inside follow, and where a kernel's do not, they are checked behind it. Whenever something is
-different, or any check fails, the iteration is run anew op by op: nothing has happened, as there are no effects. So
-the values and the errors are the interpreter's, bit for bit.
+it begins; shapes inside follow, and where a kernel's do not, they are checked behind it if anything relies on them.
+Whenever something is different, or any check fails, the iteration is run anew op by op: nothing has happened, as there
+are no effects. So the values and the errors are the interpreter's, bit for bit. What was computed for nothing is
+counted: a body whose values have other shapes each time (images) is left to the interpreter.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ from anabranch.runtime.values import to_host
 
 RUN_ANEW = (Changed, errors.OpError, ValueError, MemoryError)
 """What says that the interpreter is to run the body: other arguments, or an error, which it tells with its op."""
+
+
+class _Late(Changed):
+    """Something was computed before it was seen that values are not like those that the code is for."""
+
+
 _FILE = "<straight code of a loop>"
 MOST_FORMS = 4
 """So many kinds of arguments get code of their own."""
@@ -66,6 +73,9 @@ class Straight:
         """The variables whose values are the last of the arguments."""
         self._codes: list[Code] = []
         self._misses = 0
+        self._served = 0
+        self._late = 0
+        """How often code has computed something for nothing."""
         self._runs = 0
         self.bug: faults.KernelBug | None = None
         """Why the last run has left it to the interpreter, if that was a bug of ours."""
@@ -75,13 +85,21 @@ class Straight:
     def run(self, values: Sequence[Any]) -> tuple[list[Any], float] | None:
         """The results for these arguments and what they cost; None if the interpreter is to run the body."""
         self.bug = None
+        if self._late > MOST_MISSES + self._served:
+            return None
         for code in self._codes:
             try:
-                return code.function(*values), code.cost
+                results = code.function(*values)
+            except _Late:
+                self._late += 1
+                continue
             except RUN_ANEW:
                 continue
             except faults.BUGS as problem:
                 self.bug = code.bug(problem)
+                continue
+            self._served += 1
+            return results, code.cost
         self._runs += 1
         if self._runs == 1 or self._misses > MOST_MISSES:
             return None
@@ -161,6 +179,9 @@ class _Line(NamedTuple):
 class Builder:
     """Run a body once, op by op, and writes down what it did."""
 
+    follows_shapes = True
+    """Whether what a kernel gives may have another shape each time, if nobody's code is for that."""
+
     def __init__(self, plan: Any) -> None:
         self._plan = plan
         self._names: dict[ValueKey, str] = {}
@@ -170,6 +191,10 @@ class Builder:
         self._lines: list[_Line] = []
         self._looked_at: set[str] = set()
         """What ops take, also those that only ask for a shape and become constants: as arguments, these are guarded."""
+        self._of_shape: set[str] = set()
+        """What somebody takes whose code is for its shape."""
+        self._kernels: list[tuple[list[str], list[Any]]] = []
+        """What each kernel gives, and of which forms that must be."""
         self._cost = policy.STRAIGHT_RUN
 
     def build(self, arguments: Sequence[ValueKey], values: Sequence[Any]) -> tuple[list[Any], Code]:
@@ -196,6 +221,10 @@ class Builder:
             except faults.BUGS as problem:
                 raise faults.KernelBug(op, problem) from problem
         fetched = [self.fetched(fetch) if isinstance(fetch, Tensor) else "None" for fetch in fetches]
+        for targets, forms in self._kernels if self.follows_shapes else ():
+            for i, target in enumerate(targets):
+                if target not in self._of_shape and len(forms[i]) == 2:
+                    forms[i] = None, forms[i][1]
         used, lines = set(fetched), []
         ops: list[Operation] = []
         for line in reversed(self._lines):
@@ -277,14 +306,21 @@ class Builder:
                 self._bind(output, value)
             else:
                 self._names[output] = f"v{output.op._id}_{output.value_index}"
+        sources = [name.partition(".")[0] for name in names]
+        if by_shape:
+            self._of_shape.update(sources)
         if constant and op._outputs:
             return
         make = self.maker(definition)
         function = make(operands, known, attrs) if make is not None else None
         short = function is not None
         name = f"f{len(self._scope)}"
-        self._scope[name] = function if short else _kernel(op, attrs, context, forms)
         targets = [self._names[output] for output in op._outputs]
+        if short:
+            self._of_shape.update(sources)
+        else:
+            self._kernels.append((targets, forms))
+        self._scope[name] = function if short else _kernel(op, attrs, context, forms)
         call = f"{name}({', '.join(names)})"
         if len(targets) == 1 and short:
             text = f"{targets[0]} = {call}"
@@ -297,12 +333,18 @@ class Builder:
             context_of_shapes = inference.ShapeContext(definition, attrs, op._inputs, given)
             cost += policy.STRAIGHT_PER_FLOP * float(definition.flops(context_of_shapes))
         may_fail = not short or getattr(make, "may_change", False)
-        sources = [name.partition(".")[0] for name in names]
         self._lines.append(_Line(op, text, targets, sources, may_fail, cost))
 
 
+def _is_of(value: Any, form: Any) -> bool:
+    """Whether a value has a form, whose shape may be None, which stands for any."""
+    if len(form) == 2 and form[0] is None:
+        return isinstance(value, _ARRAYS) and value.dtype == form[1]
+    return bool(_form_of(value) == form)
+
+
 def _kernel(op: Operation, attrs: dict[str, Any], context: Any, forms: Sequence[Any]) -> Callable[..., list[Any]]:
-    """The kernel of an op as a function of its operands, whose results must be of the forms that were seen."""
+    """The kernel of an op as a function of its operands, whose results must be of the ``forms``, as they are when it runs."""
     definition = op.definition
     kernel, checks = definition.host_kernel or definition.kernel, definition.checks
     assert kernel is not None
@@ -315,12 +357,12 @@ def _kernel(op: Operation, attrs: dict[str, Any], context: Any, forms: Sequence[
             checks(context, values, attrs)
         found = kernel(context, values, attrs)
         if type(found) is np.ndarray and len(forms) == 1:
-            if (found.shape, found.dtype) != forms[0]:
-                raise Changed
+            if not _is_of(found, forms[0]):
+                raise _Late
             return [found]
         found = kernels.outputs_of(definition, attrs, found)
-        if [_form_of(value) for value in found] != forms:
-            raise Changed
+        if not all(_is_of(value, form) for value, form in zip(found, forms, strict=True)):
+            raise _Late
         return found
 
     return call
