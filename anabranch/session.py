@@ -21,7 +21,7 @@ from anabranch.core.cache import Cache
 from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
 from anabranch.core.graph.graph import Graph, get_default_graph
-from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
+from anabranch.core.graph.operation import GraphTensor, Tensor
 from anabranch.core.live_set import LiveSet
 from anabranch.runtime import fetching, partial_run, pipeline, session_tensors
 from anabranch.runtime.options import SessionOptions

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.runtime import fetching
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +41,39 @@ def test_fetches_keep_their_structure(session):
     assert list(ordered) == ["z", "y"]
     assert session.run([]) == []
     assert session.run(op) is None
+
+
+def test_structures_that_look_alike_are_told_apart(session):
+    a, b, v = tf.constant(1), tf.constant(2), tf.Variable(3)
+    session.run(v.initializer)
+    changed = {"x": a}
+    structures = [[a, b], (a, b), [a, [b]], [[a], b], Pair(a, b), {1: a}, {True: a}, {1.0: a}, {"x": a, "y": b}]
+    structures += [{"y": b, "x": a}, collections.OrderedDict([("y", b), ("x", a)]), [v, a], {"v": v}, ["Const:0", b]]
+    structures.append(changed)
+    values = {a: 1, b: 2, v: 3, "Const:0": 1}
+
+    def shown(fetch, value_of):
+        if isinstance(fetch, dict):
+            return type(fetch), [(type(name), name, shown(item, value_of)) for name, item in fetch.items()]
+        if isinstance(fetch, (list, tuple)):
+            return type(fetch), [shown(item, value_of) for item in fetch]
+        return value_of(fetch)
+
+    for _ in range(2):
+        for fetch in structures:
+            assert shown(session.run(fetch), int) == shown(fetch, values.__getitem__)
+        changed["x"] = b
+    assert fetching.key_of({"v": v}) == fetching.key_of({"v": v.op.outputs[0]})
+
+
+def test_a_structure_is_flattened_once(session, monkeypatch):
+    parts = tf.SparseTensor([[0]], [1.0], [2]), tf.IndexedSlices(tf.constant([1.0]), tf.constant([0]))
+    fetches = {"a": tf.constant(1), "rest": [tf.constant(2), Pair(parts[0], "Const:0")]}
+    expected = session.run(fetches)
+    monkeypatch.setattr(session, "_new_fetch_plan", None)
+    assert repr(session.run(dict(fetches))) == repr(expected)
+    with pytest.raises(TypeError, match="not callable"):
+        session.run({"a": parts[1]})
 
 
 def test_strings_and_operations_are_fetched_by_name(session):

@@ -104,7 +104,7 @@ class Walk:
         except (_Unusual, IndexError):
             raise ValueError("not in the usual form") from None
 
-    # ------------------------------------------------------------------------------------------------- bytes and lengths
+    # ------------------------------------------------------------------------------------------------ bytes and lengths
     def _windows(self, at: np.ndarray, size: int) -> np.ndarray:
         """``size`` bytes from each position, ``[n, size]``."""
         if not size:

@@ -327,11 +327,11 @@ def _example_v2_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     dense = dense_columns(batch, dense_keys, attrs["Tdense"], attrs["dense_shapes"], given.some(len(dense_keys)))
     values, splits = [], []
     ragged_types = attrs["ragged_value_types"]
-    for column, dtype, split_type in zip(
+    for item, dtype, split_type in zip(
         batch.columns(ragged_keys, ragged_types), ragged_types, attrs["ragged_split_types"], strict=True
     ):
-        values.append(as_array(column.values, dtype))
-        splits.append(splits_of(column.present, split_type))
+        values.append(as_array(item.values, dtype))
+        splits.append(splits_of(item.present, split_type))
     if scalar:
         count = len(sparse_keys)
         sparse = [item[:, 1:] if i < count else item if i < 2 * count else item[1:] for i, item in enumerate(sparse)]

@@ -152,6 +152,9 @@ def _stacked(ctx: Any, strings: np.ndarray, dtype: dtypes.DType) -> list[np.ndar
 def stacked(ctx: Any, parts: Sequence[tuple[Any, Any, Any]], lead: tuple[int, ...]) -> list[np.ndarray]:
     """Sparse tensors (indices, values, sizes) as one, with the dimensions ``lead`` in front; sizes are the largest."""
     require(ctx, bool(parts), "Must have at least 1 serialized SparseTensor, but the input has none")
+    if not lead:
+        ((indices, values, sizes),) = parts
+        return [indices, values, sizes]
     rank = parts[0][2].size
     for at, (_, _, sizes) in enumerate(parts):
         require(
@@ -160,7 +163,7 @@ def stacked(ctx: Any, parts: Sequence[tuple[Any, Any, Any]], lead: tuple[int, ..
             f"Inconsistent shape across SparseTensors: rank prior to SparseTensor[{at}] was: {rank} but rank of "
             f"SparseTensor[{at}] is: {sizes.size}",
         )
-    places = np.stack(np.unravel_index(np.arange(math.prod(lead)), lead), axis=1) if lead else np.zeros((1, 0))
+    places = np.stack(np.unravel_index(np.arange(math.prod(lead)), lead), axis=1)
     indices = np.concatenate(
         [
             np.concatenate([np.broadcast_to(place, (len(own), len(lead))), own], axis=1)

@@ -344,7 +344,7 @@ def _is_of(value: Any, form: Any) -> bool:
 
 
 def _kernel(op: Operation, attrs: dict[str, Any], context: Any, forms: Sequence[Any]) -> Callable[..., list[Any]]:
-    """The kernel of an op as a function of its operands, whose results must be of the ``forms``, as they are when it runs."""
+    """The kernel of an op as a function of its operands, whose results must be of ``forms``, which may still change."""
     definition = op.definition
     kernel, checks = definition.host_kernel or definition.kernel, definition.checks
     assert kernel is not None
