@@ -54,6 +54,10 @@ class TraceContext(kernels.KernelContext):
         self.rank = 0
         self.shapes: Any = None
         """What is known of the inputs of the op being traced (a ShapeContext), for ops with compile-time inputs."""
+        self.ok: Any = None
+        """What must hold for the op being traced to write, if its writes are selected whole."""
+        self.selected: list[Any] = []
+        """What :meth:`stored` gave to it, for which that has been seen to."""
 
     def known(self, position: int) -> Any:
         return None if self.shapes is None else self.shapes.partial(position)
@@ -62,6 +66,12 @@ class TraceContext(kernels.KernelContext):
         if isinstance(ok, (bool, np.bool_)) and ok:
             return
         self.checks.append(Check(self.rank, ok, error, text, payload, summarize, self.op))
+
+    def stored(self, new: Any, old: Any) -> Any:
+        if self.ok is None:
+            return new
+        self.selected.append(self.xp.where(self.ok, new, old))
+        return self.selected[-1]
 
     def resource(self, handle: Any) -> Any:
         raise errors.InternalError(None, self.op, "a resource object was asked for inside a compiled program")

@@ -340,10 +340,14 @@ class Scope:
             xp = self.context.xp
             indices = xp.asarray(operands[at])
             operands[at] = xp.where(ok, indices, np.iinfo(indices.dtype).max)
+        self.context.ok = ok if held and definition.predication is opdef.SELECT else None
+        self.context.selected.clear()
         try:
             values = self._computed(op, operands)
         except kernels.NotCompilable as reason:
             raise HostNeeded(op, str(reason)) from None
+        finally:
+            self.context.ok = None
         if len(self.context.checks) > own and op.type not in emits_checks:
             emits_checks.add(op.type)  # the program looks at the end whether this changes the order of its writes
         self._store(op, values, writes, operands, ok if held else None)
@@ -387,7 +391,8 @@ class Scope:
         xp = self.context.xp
         for i, key in enumerate(writes):
             value = values[i]
-            if ok is not None and definition.predication is opdef.SELECT:
+            selected = any(value is other for other in self.context.selected)
+            if ok is not None and definition.predication is opdef.SELECT and not selected:
                 old = operands[definition.resource_positions(op._attrs)[i]]
                 if old is None:  # an op that does not look at it
                     old = self.env[self.donated[key.maker]]

@@ -61,6 +61,12 @@ class KernelContext:
         """
         raise NotImplementedError
 
+    def stored(self, new: Any, old: Any) -> Any:
+        """What a write of the kernel leaves in a variable that held ``old``: for the kernel to return, and to compute
+        from it what else it writes.
+        """
+        return new
+
     def known(self, position: int) -> Any:
         """What the plan knows of a traced input: a tuple with None in the unknown places, or None if nothing."""
         return None

@@ -181,11 +181,11 @@ def _kernel(row: Optimizer, state: list[str], rest: list[str], grad: str, sparse
         operands = dict(zip(rest, inputs[count:], strict=True))
         given = operands.pop(grad)
         indices = operands.pop("indices", None)
-        o = rules.Operands(ctx.xp, operands, attrs)
+        o = rules.Operands(ctx, operands, attrs)
         dtype = attrs["T"].np
 
         def step(old: Any, part: Any) -> tuple[Any, ...]:
-            return tuple(new.astype(dtype) for new in row.rule(o, *old, part))
+            return tuple(new if new.dtype == dtype else new.astype(dtype) for new in row.rule(o, *old, part))
 
         old = tuple(inputs[:count])
         return _by_rows(ctx, step, old, given, indices) if sparse else step(old, given)
