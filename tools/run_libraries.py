@@ -45,6 +45,7 @@ class Library:
         files: patterns of test files, below the folder; those of ``tutorials/`` lie beside this tool.
         without: parts of paths of files that are left out, and of tests: they need a network, or no TensorFlow.
         paths: further folders of ``PYTHONPATH``, below the folder given.
+        environment: variables that its processes on a current Python get besides.
     """
 
     name: str
@@ -52,8 +53,12 @@ class Library:
     files: tuple[str, ...]
     without: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
 
 
+# Code that protobuf's compiler generated in 2019 makes descriptors directly, which protobuf's compiled
+# implementations refuse since 4.21 and its Python implementation takes.
+_GENERATED_CODE_OF_2019 = (("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python"),)
 _NEEDS_NETWORK = ("datasets", "documentation", "doc_auto", "applications", "integration_tests", "multiprocessing")
 LIBRARIES = [
     Library(
@@ -80,9 +85,21 @@ LIBRARIES = [
     ),
     Library("mesh-tensorflow 0.1.0", "mesh_tensorflow", ("site/mesh_tensorflow/**/*_test.py",)),
     Library("bert-tensorflow 1.0.4", "bert.run_classifier", ("site/bert/*_test.py",)),
-    Library("tensorflow-probability 0.8.0", "tensorflow_probability", (), paths=("site2",)),
-    Library("dm-sonnet 1.36", "sonnet", ("site2/sonnet/**/*_test.py",), paths=("site2",)),
-    Library("graph-nets 1.1.0", "graph_nets", ("site2/graph_nets/tests/*_test.py",), paths=("site2",)),
+    Library("tensorflow-probability 0.8.0", "tensorflow_probability", ("tests/tfp/**/*_test.py",), paths=("site2",)),
+    Library(
+        "dm-sonnet 1.36",
+        "sonnet",
+        ("tests/sonnet/sonnet/**/*_test.py",),
+        paths=("site2",),
+        environment=_GENERATED_CODE_OF_2019,
+    ),
+    Library(
+        "graph-nets 1.1.0",
+        "graph_nets",
+        ("site2/graph_nets/tests/*_test.py",),
+        paths=("site2",),
+        environment=_GENERATED_CODE_OF_2019,
+    ),
     Library("trfl 1.2.0", "trfl", ("site2/trfl/*_test.py",), paths=("site2",)),
     Library(
         "tensor2tensor 1.15.7",
@@ -91,7 +108,7 @@ LIBRARIES = [
         paths=("site2",),
     ),
 ]
-_OUTCOME = re.compile(r"^(\S+?\.py)::(\S+?(?:\[.*\])?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b")
+_OUTCOME = re.compile(r"^(\S+?\.py)::(\S.*?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b")
 
 
 def files_of(library: Library, folder: Path) -> list[Path]:
@@ -115,7 +132,9 @@ def _stop(process: subprocess.Popen[str]) -> None:
             continue
 
 
-def run(start: list[str], paths: list[Path], limit: float, working: Path, here: bool) -> tuple[str, float, bool]:
+def run(
+    start: list[str], library: Library, paths: list[Path], limit: float, working: Path, here: bool
+) -> tuple[str, float, bool]:
     """Output, seconds and whether time was up, of one process."""
     with tempfile.TemporaryDirectory() as scratch:
         places = [str(path.resolve()) for path in paths]
@@ -129,6 +148,7 @@ def run(start: list[str], paths: list[Path], limit: float, working: Path, here: 
             "MPLBACKEND": "Agg",
             "KERAS_BACKEND": "tensorflow",
             "TF_CPP_MIN_LOG_LEVEL": "3",
+            **(dict(library.environment) if here else {}),
         }
         begun = time.monotonic()
         process = subprocess.Popen(
@@ -198,7 +218,7 @@ def _import(interpreter: list[str], library: Library, paths: list[Path], folder:
     with tempfile.TemporaryDirectory() as scratch:
         script = Path(scratch) / "import_library.py"
         script.write_text(f"import {library.module}\nprint('imported')\n")
-        output, _, _ = run([*interpreter, str(script)], paths, 600, folder, here)
+        output, _, _ = run([*interpreter, str(script)], library, paths, 600, folder, here)
     if not output.rstrip().endswith("imported"):
         print(output[-1500:], flush=True)
     return output.rstrip().endswith("imported")
@@ -251,7 +271,7 @@ def main() -> int:
                 command += ["--rootdir", root, "-W", "ignore", *[str(path.resolve()) for path in files]]
                 with tempfile.TemporaryDirectory() as working:
                     (Path(working) / "pytest.ini").write_text("[pytest]\n")
-                    output, seconds, late = run([*start, *command], paths, options.limit, Path(working), here)
+                    output, seconds, late = run([*start, *command], library, paths, options.limit, Path(working), here)
                 each = outcomes(output, files)
                 for name, tests in zip(group, each, strict=True):
                     entry["files"].setdefault(name, {})[side] = {"tests": tests, "late": late}

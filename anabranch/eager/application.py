@@ -53,6 +53,8 @@ class _Asking(inference.ShapeContext):
 
     __slots__ = ("asked",)
 
+    runs = True
+
     def __init__(self, definition: OpDefinition, attrs: dict[str, Any], tensors: Sequence[Any], forms: list[Any]):
         super().__init__(definition, attrs, tensors, forms)
         self.asked: set[int] = set()

@@ -208,6 +208,14 @@ class EagerBuilder(Builder):
         self.callbacks: list[Callable[..., Any]] = []
         """What is called after each op."""
 
+    def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
+        """A copy of a collection of the default graph."""
+        return default_graph.get_default_graph().get_collection(name, scope)
+
+    def get_collection_ref(self, name: Any) -> list[Any]:
+        """The own list of a collection of the default graph."""
+        return default_graph.get_default_graph().get_collection_ref(name)
+
     @property
     def worker(self) -> Worker:
         """What owns the state of the process."""

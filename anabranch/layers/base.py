@@ -540,7 +540,6 @@ def _shape(value: Any) -> Any:
 
 
 def _add_new(items: Sequence[Any], collection: str, builder: Builder) -> None:
-    known = builder.get_collection_ref(collection)
     for item in items:
-        if not any(item is other for other in known):
-            known.append(item)
+        if not any(item is other for other in builder.get_collection(collection)):
+            builder.add_to_collection(collection, item)

@@ -30,7 +30,7 @@ def run_in_graph_and_eager_modes(func: Callable[..., Any] | None = None, **optio
                 test(self, *args, **kwargs)
             self.tearDown()
             self._tempdir = None
-            with mode.eager_mode():
+            with Graph().as_default(), mode.eager_mode():
                 self.setUp()
                 test(self, *args, **kwargs)
 

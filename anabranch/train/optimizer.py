@@ -267,9 +267,8 @@ class Optimizer(Trackable):
                         train_op = build("AssignAdd", target_of(global_step), 1, name=scope)
         if isinstance(train_op, Tensor):
             train_op = train_op._maker
-        collection = builder.get_collection_ref(GraphKeys.TRAIN_OP)
-        if train_op not in collection:
-            collection.append(train_op)
+        if train_op not in builder.get_collection(GraphKeys.TRAIN_OP):
+            builder.add_to_collection(GraphKeys.TRAIN_OP, train_op)
         return train_op
 
     def _update(self, grad: Any, variable: Any) -> Any:

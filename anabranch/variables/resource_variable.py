@@ -274,8 +274,8 @@ class ResourceVariable(Variable):
             return cast(Operation, build("AssignVariableOp", self._handle, build("Identity", value)))
 
     def _after(self, op: Any) -> ResourceVariable:
-        """The variable as it is after a write: where ops run at once, as it is now."""
-        return WrittenVariable(self, op) if self._builder.defers else self
+        """The variable as it is after a write."""
+        return WrittenVariable(self, op)
 
     def _write(self, type_name: str, value: Any, name: str | None, read_value: bool) -> Any:
         with self._builder.as_default():
@@ -336,12 +336,15 @@ class WrittenVariable(ResourceVariable):
         self._is_initialized_op = written._is_initialized_op
         self._save_slice_info = written._save_slice_info
         self._parent_op = op
-        with self._builder.control_dependencies([op]):
+        builder = self._builder
+        if not builder.defers:  # the write is done: there is nothing to fetch, and nothing that reads must follow
+            return
+        with builder.control_dependencies([op]):
             self._graph_element = self._snapshot = self._read()
 
     @property
     def op(self) -> Operation:
-        """The write."""
+        """The write; None where ops run at once."""
         return self._parent_op
 
     def value(self) -> Tensor:

@@ -15,6 +15,7 @@ from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import Builder, current_builder
 from anabranch.core.graph.collections import GraphKeys
+from anabranch.core.graph.default_graph import get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes, shapes
 from anabranch.variables import initializers
@@ -233,12 +234,19 @@ class VariableStore:
             )
         if self.keeps_eager or current_builder().keeps_variables:
             self._vars[name] = variable
+        if self.keeps_eager and not current_builder().defers:
+            graph = get_default_graph()
+            graph.add_to_collections(collections or [GraphKeys.GLOBAL_VARIABLES], variable)
+            if variable.trainable:
+                graph.add_to_collection(GraphKeys.TRAINABLE_VARIABLES, variable)
         if regularizer:
             builder = current_builder()
             with builder.colocate_with(variable), builder.name_scope(f"{name}/Regularizer/"), builder.init_scope():
                 loss = regularizer(variable)
             if loss is not None:
-                builder.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+                (get_default_graph() if self.keeps_eager else builder).add_to_collection(
+                    GraphKeys.REGULARIZATION_LOSSES, loss
+                )
         return variable
 
     def _existing(self, name: str, shape: shapes.TensorShape, dtype: dtypes.DType, reuse: Any) -> Variable:

@@ -465,7 +465,7 @@ class TraceShapes(inference.ShapeContext):
 
     __slots__ = ("_operands_", "_partial_")
 
-    of_values = True
+    of_values = runs = True
 
     def __init__(self, op: Operation, operands: Sequence[Any], partial: dict[Tensor, tuple[Any, ...]] | None = None):
         super().__init__(op.definition, op._attrs, op._inputs, [getattr(value, "shape", None) for value in operands])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.eager import mode
 
 OPTIMIZERS = {
     "descent": lambda: tf.train.GradientDescentOptimizer(0.1),
@@ -113,3 +114,34 @@ def test_a_custom_gradient_is_taken() -> None:
         y = scaled(x)
     slopes = tape.gradient(y, [x, v])
     assert (float(y), float(slopes[0]), float(slopes[1])) == (6.0, 10.0, 100.0)
+
+
+def test_collections_hold_what_a_program_and_an_eager_store_add() -> None:
+    store = tf.contrib.eager.EagerVariableStore()
+    with tf.Graph().as_default() as graph, mode.eager_mode():
+        tf.Variable(1.0)
+        with store.as_default():
+            tf.layers.dense(tf.ones([1, 2]), 3, name="dense")
+            tf.get_variable("rate", [], trainable=False, regularizer=tf.nn.l2_loss, collections=["rates"])
+        tf.add_to_collection("own", 1)
+        tf.get_collection_ref("own").append(2)
+        optimizer = tf.train.GradientDescentOptimizer(0.1)
+        kernel = store.variables()[1]
+        optimizer.minimize(lambda: tf.reduce_sum(kernel * kernel), var_list=[kernel])
+
+        names = [variable.name for variable in tf.trainable_variables()]
+        assert names == ["dense/kernel:0", "dense/bias:0"]
+        assert [variable.name for variable in tf.get_collection("rates")] == ["rate:0"]
+        assert tf.get_collection("own") == [1, 2]
+        assert len(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)) == 1
+        assert tf.get_collection(tf.GraphKeys.TRAIN_OP) == []
+    assert graph.get_collection("own") == [1, 2]
+
+
+def test_a_write_gives_the_variable_after_it() -> None:
+    v = tf.Variable([1.0, 2.0])
+    written = v.assign_add([1.0, 1.0])
+    assert written.op is None
+    assert isinstance(written, tf.Variable)
+    assert (written.numpy().tolist(), (written + 1).numpy().tolist()) == ([2.0, 3.0], [3.0, 4.0])
+    assert written.assign_sub([2.0, 2.0]).numpy().tolist() == v.numpy().tolist() == [0.0, 1.0]

@@ -155,7 +155,9 @@ def host_error(
 
 
 def as_built(op: Any, operands: Sequence[Any]) -> bool:
-    """Whether operands have the shapes that the op's shape rule has accepted when the op was built."""
+    """Whether operands have the shapes that the op's shape rule has accepted when the op was built, for running."""
+    if op.definition.stricter_when_run:
+        return False
     for tensor, value in zip(op._inputs, operands, strict=False):
         shape = tensor._shape
         if shape is None or None in shape or shape != getattr(value, "shape", None):

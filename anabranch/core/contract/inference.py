@@ -40,6 +40,8 @@ class ShapeContext:
 
     of_values = False
     """Whether operands are values: the shape of a resource is then that of what is behind it."""
+    runs = False
+    """Whether the op is about to run, and does not merely stand in a graph; see ``stricter_when_run``."""
 
     def __init__(
         self, definition: OpDefinition, attrs: dict[str, Any], tensors: Sequence[Any], input_shapes: list[RawShape]

@@ -184,6 +184,7 @@ class OpDefinition:
     compile_time: tuple[str, ...] = ()
     traced: Callable[..., tuple[str, ...]] | None = None
     shape_only: bool = False
+    stricter_when_run: bool = False
     bound: Callable[..., Any] | None = None
     predication: Predication | None = None
     consumes: Callable[..., int] | None = None

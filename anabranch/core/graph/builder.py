@@ -12,7 +12,8 @@ that runs ops at once builds a graph, and the other way round.
 What libraries do. They ask for :func:`current_builder`, or :func:`builder_of` the tensors they were handed, and use the
 methods of :class:`Builder` only. The methods of the base class are those of a mode that runs ops at once: names,
 devices, colocation and control dependencies mean nothing there, since the op has run where its operands are, before the
-next is applied; a collection keeps nothing, since nobody could run what is in it. Where a library must take another way
+next is applied; what libraries make is added to no collection, where it would stay for ever. A program's own additions,
+and variables of an ``EagerVariableStore``, are in the default graph's collections, which are read there, too. Where a library must take another way
 altogether it asks for :attr:`Builder.defers`: ``tf.cond`` calls one branch when the condition has a value. Code that
 needs a graph (savers, sessions, imports) asks for :func:`~anabranch.core.graph.default_graph.get_default_graph`.
 
@@ -202,10 +203,10 @@ class Builder:
 
     # ------------------------------------------------------------------------------------------- what libraries keep
     def add_to_collection(self, name: Any, value: Any) -> None:
-        """Append ``value`` to a collection, where there are collections."""
+        """Append what a library made to a collection, where things wait there for a program to run them."""
 
     def add_to_collections(self, names: Any, value: Any) -> None:
-        """Append ``value`` to several collections, where there are collections."""
+        """Append what a library made to several collections."""
 
     def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
         """A copy of a collection; empty where there are none."""

@@ -10,6 +10,7 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.builder import builder_of, current_builder
+from anabranch.core.graph.default_graph import get_default_graph
 
 
 @public("name_scope")
@@ -102,13 +103,13 @@ def container(container_name: str) -> AbstractContextManager[str]:
 @public("add_to_collection")
 def add_to_collection(name: Any, value: Any) -> None:
     """Append ``value`` to a collection of the default graph."""
-    current_builder().add_to_collection(name, value)
+    get_default_graph().add_to_collection(name, value)
 
 
 @public("add_to_collections")
 def add_to_collections(names: Any, value: Any) -> None:
     """Append ``value`` to each of several collections of the default graph."""
-    current_builder().add_to_collections(names, value)
+    get_default_graph().add_to_collections(names, value)
 
 
 @public("get_collection")

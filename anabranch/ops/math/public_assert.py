@@ -38,9 +38,27 @@ _COMPARE = """{doc}
     """
 
 
+_JUDGED_WHEN_BUILT = frozenset(
+    "Cast Concat ConcatOffset ConcatV2 Const Equal Fill NotEqual Pack Range Rank Shape Size".split()
+)
+"""Ops whose values an assertion looks at when it is built, in any number, like TensorFlow's.
+
+Anything else is judged when it runs, although its value may be known: the assertion may stand in a branch that is never
+taken, or a program may expect it to fail in a step.
+"""
+
+
 def _known(tensor: Tensor) -> np.ndarray | None:
     array = partial_value(tensor)
-    return array if isinstance(array, np.ndarray) else None
+    return array if isinstance(array, np.ndarray) and _judged_when_built(tensor) else None
+
+
+def _judged_when_built(tensor: Tensor) -> bool:
+    maker = getattr(tensor, "_maker", None)
+    if maker is None:  # ops run at once: the assertion runs now
+        return True
+    by_shape = maker.definition.shape_only
+    return maker.type in _JUDGED_WHEN_BUILT and (by_shape or all(map(_judged_when_built, maker.inputs)))
 
 
 def _shown(item: Any, summarize: int | None) -> str:

@@ -117,6 +117,34 @@ def test_assert_in_a_program(session):
         tf.Assert([True], ["x"])
 
 
+@pytest.mark.parametrize(
+    ("make", "when"),
+    [
+        (lambda x: tf.assert_positive(x), "built"),
+        (lambda x: tf.assert_positive(tf.cast(x, tf.float32)), "built"),
+        (lambda x: tf.assert_equal(tf.shape(x + 1), [4]), "built"),
+        (lambda x: tf.assert_less(tf.size(x), 3), "built"),
+        (lambda x: tf.assert_equal(tf.stack([1, 2]), tf.range(2)), "built"),
+        (lambda x: tf.assert_positive(-x), "run"),
+        (lambda x: tf.assert_positive(tf.reduce_min(x)), "run"),
+        (lambda x: tf.assert_equal(x, tf.identity(x) + 1), "run"),
+        (lambda x: tf.assert_equal(tf.shape(x)[0], 4), "run"),
+        (lambda x: tf.assert_equal(tf.logical_and(True, False), True), "run"),
+    ],
+)
+def test_an_assertion_fails_when_built_only_for_what_tensorflow_knows(session, make, when):
+    x = tf.constant([4, 3, 0])
+    if when == "built":
+        with pytest.raises(tf.errors.InvalidArgumentError, match="did not hold"):
+            make(x)
+    else:
+        branch = tf.cond(tf.placeholder_with_default(False, []), lambda: tf.group(make(x)), tf.no_op)
+        session.run(branch)
+        check = make(x)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="did not hold"):
+            session.run(check)
+
+
 def test_a_failed_assertion_holds_writes_back(session):
     v, x = tf.Variable([1.0, 2.0]), tf.placeholder(tf.float32, [])
     session.run(tf.global_variables_initializer())

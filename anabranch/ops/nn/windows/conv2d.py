@@ -61,6 +61,7 @@ class Conv2DBackpropInput(Op):
     effect = PURE
     compile_time = ("input_sizes",)
     shape = convolution_rules.input_gradient_shape(4)
+    stricter_when_run = True
     kernel, host_kernel = convolution_rules.input_gradient_kernels()
     flops = convolution_rules.flops
     cost = Cost.WINDOWS
@@ -83,6 +84,7 @@ class Conv2DBackpropFilter(Op):
     effect = PURE
     compile_time = ("filter_sizes",)
     shape = convolution_rules.filter_gradient_shape(4)
+    stricter_when_run = True
     kernel, host_kernel = convolution_rules.filter_gradient_kernels()
     flops = convolution_rules.flops
     cost = Cost.WINDOWS
@@ -108,6 +110,7 @@ class Conv2DBackpropInputV2(Op):
     cost = Cost.WINDOWS
 
     shape = convolution_rules.gradient_shape(4, "input")
+    stricter_when_run = True
 
     def gradient(op, grad):
         _, f, g = op.inputs
@@ -130,6 +133,7 @@ class Conv2DBackpropFilterV2(Op):
     cost = Cost.WINDOWS
 
     shape = convolution_rules.gradient_shape(4, "filter")
+    stricter_when_run = True
 
     def gradient(op, grad):
         x, _, g = op.inputs

@@ -57,6 +57,7 @@ class Conv3DBackpropInputV2(Op):
     effect = PURE
     compile_time = ("input_sizes",)
     shape = convolution_rules.input_gradient_shape(5)
+    stricter_when_run = True
     kernel, host_kernel = convolution_rules.input_gradient_kernels()
     flops = convolution_rules.flops
     cost = Cost.WINDOWS
@@ -79,6 +80,7 @@ class Conv3DBackpropFilterV2(Op):
     effect = PURE
     compile_time = ("filter_sizes",)
     shape = convolution_rules.filter_gradient_shape(5)
+    stricter_when_run = True
     kernel, host_kernel = convolution_rules.filter_gradient_kernels()
     flops = convolution_rules.flops
     cost = Cost.WINDOWS
@@ -104,6 +106,7 @@ class Conv3DBackpropInput(Op):
     attrs = _old_attrs()
     effect = PURE
     shape = convolution_rules.gradient_shape(5, "input")
+    stricter_when_run = True
     kernel, host_kernel = convolution_rules.input_gradient_kernels(shape_operand=False)
     flops = convolution_rules.flops
     cost = Cost.WINDOWS
@@ -125,6 +128,7 @@ class Conv3DBackpropFilter(Op):
     attrs = _old_attrs()
     effect = PURE
     shape = convolution_rules.gradient_shape(5, "filter")
+    stricter_when_run = True
     kernel, host_kernel = convolution_rules.filter_gradient_kernels(shape_operand=False)
     flops = convolution_rules.flops
     cost = Cost.WINDOWS

@@ -143,6 +143,7 @@ class DepthwiseConv2dNativeBackpropInput(Op):
     effect = PURE
     compile_time = ("input_sizes",)
     shape = convolution_rules.input_gradient_shape(4)
+    stricter_when_run = True
     kernel = uses_lax(lambda ctx, inputs, attrs: _input_gradient(ctx, inputs, attrs))
     host_kernel = _input_gradient
 
@@ -164,6 +165,7 @@ class DepthwiseConv2dNativeBackpropFilter(Op):
     effect = PURE
     compile_time = ("filter_sizes",)
     shape = convolution_rules.filter_gradient_shape(4)
+    stricter_when_run = True
     kernel = uses_lax(lambda ctx, inputs, attrs: _filter_gradient(ctx, inputs, attrs))
     host_kernel = _filter_gradient
 
