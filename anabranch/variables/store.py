@@ -19,6 +19,7 @@ from anabranch.core.graph.default_graph import get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes, shapes
 from anabranch.variables import initializers
+from anabranch.variables.arguments import checked_modes
 from anabranch.variables.partitioned import (
     PartitionedVariable,
     PartitionInfo,
@@ -81,6 +82,8 @@ class VariableStore:
         """The variable of that full name, by way of ``custom_getter`` if there is one."""
         if self.keeps_eager:
             reuse = AUTO_REUSE
+        # Custom getters look at these: they are members and a bool before any of them is called.
+        synchronization, aggregation, trainable = checked_modes(synchronization, aggregation, trainable, name)
         arguments = dict(
             name=name,
             shape=shape,

@@ -47,7 +47,7 @@ class Template(Trackable):
         self._site = sites.capture(2)
         self._variables_created = False
         self._variable_scope: VariableScope | None = None
-        self._eager_store: EagerVariableStore | None = None
+        self._template_store: EagerVariableStore | None = None
         """Where ops run at once, what keeps its variables: that of the template around it, if there is one."""
         if not current_builder().defers:
             if unique_name is not None:
@@ -55,7 +55,7 @@ class Template(Trackable):
                     "unique_name_ cannot be used when eager exeuction is enabled.\n"
                     + errors.message(f"unique_name_={unique_name!r}", "a name that is made unique", "leave it out")
                 )
-            self._eager_store = EagerVariableStore(entered_store())
+            self._template_store = EagerVariableStore(entered_store())
         if create_scope_now:
             own = unique_name or scope_store().unique(name)
             with PureScope(own, None, {"custom_getter": custom_getter}, None) as scope:
@@ -63,9 +63,9 @@ class Template(Trackable):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function inside the template's variable scope."""
-        if self._eager_store is None:
+        if self._template_store is None:
             return self._call_in_scope(args, kwargs)
-        with self._eager_store.as_default():
+        with self._template_store.as_default():
             result = self._call_in_scope(args, kwargs)
             assert self._variable_scope is not None
             scope_store().close_subscopes(self._variable_scope.name)
@@ -99,8 +99,8 @@ class Template(Trackable):
         return result
 
     def _all_trainable(self) -> list[Any]:
-        if self._eager_store is not None:
-            return self._eager_store.trainable_variables()
+        if self._template_store is not None:
+            return self._template_store.trainable_variables()
         return list(current_builder().get_collection_ref(GraphKeys.TRAINABLE_VARIABLES))
 
     def _within(self, variables: list[Any]) -> list[Any]:
@@ -143,21 +143,21 @@ class Template(Trackable):
     @property
     def trainable_variables(self) -> list[Any]:
         """Trainable variables of the template."""
-        if self._eager_store is not None:
-            return self._within(self._eager_store.trainable_variables())
+        if self._template_store is not None:
+            return self._within(self._template_store.trainable_variables())
         return self._variable_scope.trainable_variables() if self._variable_scope is not None else []
 
     @property
     def global_variables(self) -> list[Any]:
         """Global variables of the template."""
-        if self._eager_store is not None:
-            return self._within(self._eager_store.variables())
+        if self._template_store is not None:
+            return self._within(self._template_store.variables())
         return self._variable_scope.global_variables() if self._variable_scope is not None else []
 
     @property
     def local_variables(self) -> list[Any]:
         """Local variables of the template."""
-        if self._eager_store is not None:
+        if self._template_store is not None:
             return []
         return self._variable_scope.local_variables() if self._variable_scope is not None else []
 

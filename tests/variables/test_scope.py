@@ -191,6 +191,30 @@ def test_custom_getter_gets_what_it_names():
     assert zeros("v", custom_getter=old).name == "v:0"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "trainable"),
+    [
+        ({}, True),
+        ({"trainable": False}, False),
+        ({"trainable": None}, True),
+        ({"synchronization": tf.VariableSynchronization.ON_READ}, False),
+    ],
+)
+def test_custom_getter_is_told_whether_the_variable_is_trainable(arguments, trainable):
+    seen = {}
+
+    def getter(getter, name, *args, **kwargs):
+        seen.update(kwargs)
+        return getter(name, *args, **kwargs)
+
+    with tf.variable_scope("s", custom_getter=getter):
+        variable = zeros("w", **arguments)
+    assert seen["trainable"] is trainable
+    assert seen["synchronization"] in tf.VariableSynchronization
+    assert seen["aggregation"] is tf.VariableAggregation.NONE
+    assert variable.trainable is trainable
+
+
 def test_initializer_by_class_and_function():
     assert tf.get_variable("a", [2], initializer=tf.ones_initializer).shape.as_list() == [2]
     assert tf.get_variable("b", initializer=lambda: tf.zeros([3])).shape.as_list() == [3]

@@ -60,6 +60,16 @@ def _ragged_array(value, *args, **kwargs):
 
 vars(np)["array"] = _ragged_array
 
+_reshape = np.reshape
+
+
+def _reshape_to(a, /, shape=None, order="C", *, newshape=None, **kwargs):
+    """`np.reshape` with the name that its argument had until NumPy 2.1."""
+    return _reshape(a, newshape if shape is None else shape, order, **kwargs)
+
+
+vars(np)["reshape"] = _reshape_to
+
 
 def _patch_scipy_special(module):
     """Names of SciPy 1.2."""
@@ -112,7 +122,15 @@ def _patch_pillow(module):
         module.ANTIALIAS = module.LANCZOS
 
 
+def _patch_networkx(module):
+    """Graphs in order, as all are now."""
+    for old, new in (("OrderedGraph", "Graph"), ("OrderedDiGraph", "DiGraph"), ("OrderedMultiDiGraph", "MultiDiGraph")):
+        if not hasattr(module, old):
+            setattr(module, old, getattr(module, new))
+
+
 _PATCHES = {
+    "networkx": _patch_networkx,
     "PIL.Image": _patch_pillow,
     "scipy.misc": _patch_scipy_special,
     "scipy.signal": _patch_scipy_signal,
