@@ -13,9 +13,10 @@ What libraries do. They ask for :func:`current_builder`, or :func:`builder_of` t
 methods of :class:`Builder` only. The methods of the base class are those of a mode that runs ops at once: names,
 devices, colocation and control dependencies mean nothing there, since the op has run where its operands are, before the
 next is applied; what libraries make is added to no collection, where it would stay for ever. A program's own additions,
-and variables of an ``EagerVariableStore``, are in the default graph's collections, which are read there, too. Where a library must take another way
-altogether it asks for :attr:`Builder.defers`: ``tf.cond`` calls one branch when the condition has a value. Code that
-needs a graph (savers, sessions, imports) asks for :func:`~anabranch.core.graph.default_graph.get_default_graph`.
+and variables of an ``EagerVariableStore``, are in the default graph's collections, which are read there, too. Where a
+library must take another way altogether it asks for :attr:`Builder.defers`: ``tf.cond`` calls one branch when the
+condition has a value. Code that needs a graph (savers, sessions, imports) asks for
+:func:`~anabranch.core.graph.default_graph.get_default_graph`.
 
 What a mode that runs ops at once writes: ``tensor_type``, :meth:`Builder._create`, and, if tensors of other modes may
 be used in it, :meth:`Builder.adopt`.

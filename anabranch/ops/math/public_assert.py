@@ -39,7 +39,21 @@ _COMPARE = """{doc}
 
 
 _JUDGED_WHEN_BUILT = frozenset(
-    "Cast Concat ConcatOffset ConcatV2 Const Equal Fill NotEqual Pack Range Rank Shape Size".split()
+    (
+        "Cast",
+        "Concat",
+        "ConcatOffset",
+        "ConcatV2",
+        "Const",
+        "Equal",
+        "Fill",
+        "NotEqual",
+        "Pack",
+        "Range",
+        "Rank",
+        "Shape",
+        "Size",
+    )
 )
 """Ops whose values an assertion looks at when it is built, in any number, like TensorFlow's.
 
