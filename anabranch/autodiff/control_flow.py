@@ -217,7 +217,7 @@ def move_shapes(body: Body) -> None:
     outputs = set(body.outputs)
     removed: list[Operation] = []
     for tensor, arg in placeholders(body):
-        consumers = arg.consumers()
+        consumers = list(dict.fromkeys(arg.consumers()))
         if arg in outputs or not consumers or not all(_looks_at_shape(consumer) for consumer in consumers):
             continue
         for consumer in consumers:

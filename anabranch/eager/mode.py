@@ -35,6 +35,7 @@ from anabranch.core.graph import build, builder, default_graph
 from anabranch.core.graph.builder import Builder, Context, current_builder
 from anabranch.core.graph.tensor import OpView
 from anabranch.core.one_time import Once
+from anabranch.core.protos import config_pb2
 from anabranch.core.values import dtypes
 from anabranch.eager import recording
 from anabranch.eager.application import Application
@@ -469,6 +470,7 @@ def enable_eager_execution(config: Any = None, device_policy: Any = None, execut
         execution_mode: ``contrib.eager.SYNC`` or ``ASYNC``; ops are done when they return in any case.
 
     Raises:
+        TypeError: ``config`` is something else.
         ValueError: the default graph has been used already, or an argument is wrong.
 
     Example:
@@ -478,6 +480,11 @@ def enable_eager_execution(config: Any = None, device_policy: Any = None, execut
         array([2., 4.], dtype=float32)
     """
     global _enabled
+    if config is not None and not isinstance(config, (config_pb2.ConfigProto, SessionOptions)):
+        raise TypeError(
+            "config must be a tf.ConfigProto\n"
+            + errors.message(f"config={config!r}", "a ConfigProto or tf.SessionOptions", "tf.ConfigProto()")
+        )
     if device_policy not in (None, *range(4)):
         raise ValueError(
             "device_policy must be one of None, tf.contrib.eager.DEVICE_PLACEMENT_EXPLICIT, "

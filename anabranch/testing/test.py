@@ -121,11 +121,23 @@ def assert_equal_graph_def(
     if ours != theirs:
         names = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
         raise AssertionError(
-            "GraphDefs differ in "
+            _first_difference(*sides)
+            + "\nGraphDefs differ in "
             + "\n".join(
                 f"{name}:\n{ours.get(name, 'not there')}\n{theirs.get(name, 'not there')}" for name in names[:5]
             )
         )
+
+
+def _first_difference(actual: dict[str, str], expected: dict[str, str]) -> str:
+    """The first node that is not expected, or else the first that is not as expected."""
+    for name, text in actual.items():
+        if name not in expected:
+            return f"Found unexpected node '{text}'"
+    for name, text in expected.items():
+        if name not in actual:
+            return f"Not found: expected node '{text}'"
+    return "Found unexpected attributes of a node"
 
 
 @public("test.create_local_cluster")

@@ -437,7 +437,7 @@ class TestCase(absltest.TestCase):
         expected = expected_message_maybe_ascii
         if isinstance(expected, str | bytes):
             expected = type(message)()
-            text_format.Merge(expected_message_maybe_ascii, expected)
+            text_format.Merge(expected_message_maybe_ascii, expected, descriptor_pool=expected.DESCRIPTOR.file.pool)
         if type(expected) is not type(message):
             self.fail(f"Can't compare protos of type {type(expected)} and {type(message)}. {msg or ''}")
         self.assertMultiLineEqual(text_format.MessageToString(expected), text_format.MessageToString(message), msg)

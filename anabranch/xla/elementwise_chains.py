@@ -34,7 +34,7 @@ class Chains:
         length = 1 + max([self._length.get(tensor, 0) for tensor in op._inputs], default=0)
         settled_values = []
         for output, value in zip(op._outputs, values, strict=True):
-            kept = length < LONGEST or len(output.consumers()) < 2 or not hasattr(value, "aval")
+            kept = length < LONGEST or len(set(output.consumers())) < 2 or not hasattr(value, "aval")
             settled_values.append(value if kept else _apart(value))
             self._length[output] = length if kept else 0
         return settled_values

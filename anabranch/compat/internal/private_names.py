@@ -594,19 +594,6 @@ def _with_paths(structure: Any, path: tuple[Any, ...] = ()) -> Any:
         yield from _with_paths(part, (*path, key))
 
 
-# ---------------------------------------------------------------------------------------- operations of a library's own
-class OpDefLibrary:
-    """Operations by the name of their type, as the code that TensorFlow generates builds them."""
-
-    def add_op_list(self, op_list: Any) -> None:
-        """Nothing: operations are defined by ``class MyOp(tf.Op)``."""
-
-    def apply_op(self, op_type_name: str, name: str | None = None, **keywords: Any) -> Any:
-        """Build an operation of a type from its inputs and attributes; what it gives."""
-        given = {key: value for key, value in keywords.items() if value is not None}
-        return tf.build_op(op_type_name, name=name, **given)
-
-
 def skip_summary() -> bool:
     """False: there is one replica, which makes its summaries."""
     return False

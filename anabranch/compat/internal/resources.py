@@ -55,6 +55,7 @@ def report_uninitialized_resources(
         if not resources:
             return tf.constant([], tf.string)
         missing = tf.logical_not(tf.stack([one.is_initialized for one in resources]))
+        missing.set_shape([len(resources)])  # each says it for one resource, also where its own shape is unknown
         return tf.boolean_mask(tf.constant([one.handle.name for one in resources]), missing)
 
 

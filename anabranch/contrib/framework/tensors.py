@@ -168,8 +168,16 @@ def prepend_name_scope(name: str, import_scope: str | None) -> str:
     """A name of an op or node (``^name`` too) within a scope."""
     if not import_scope:
         return name
-    mark = name[0] if name[:1] in "^" else ""
-    return f"{mark}{import_scope.rstrip('/')}/{name[len(mark) :]}"
+    mark, rest = _marked(name)
+    return f"{mark}{import_scope.removesuffix('/')}/{rest}"
+
+
+def _marked(name: str) -> tuple[str, str]:
+    """What stands before a name in a control input or a colocation, and the name."""
+    for mark in ("^", "loc:@"):
+        if name.startswith(mark):
+            return mark, name[len(mark) :]
+    return "", name
 
 
 @public("contrib.framework.strip_name_scope")
@@ -177,8 +185,10 @@ def strip_name_scope(name: str, export_scope: str | None) -> str:
     """A name of an op or node without a scope that it begins with."""
     if not export_scope:
         return name
-    mark = name[0] if name[:1] in "^" else ""
-    return mark + name[len(mark) :].removeprefix(f"{export_scope.rstrip('/')}/")
+    mark, rest = _marked(name)
+    scope = export_scope.removesuffix("/")
+    inner = rest.removeprefix(scope)
+    return mark + inner.lstrip("/") if len(inner) < len(rest) and inner[:1] == "/" else name
 
 
 @public("contrib.framework.get_placeholders")

@@ -20,9 +20,9 @@ from anabranch.core import errors
 from anabranch.core.contract import opdef
 from anabranch.core.contract.opdef import REQUIRED, ArgSpec, OpDefinition
 from anabranch.core.graph.builder import Builder, builder_of, current_builder
-from anabranch.core.graph.convert import convert_to_tensor, fits, set_pack
+from anabranch.core.graph.convert import convert_to_tensor, first_dtype, fits, set_pack
 from anabranch.core.graph.tensor import OpView, Tensor
-from anabranch.core.values import dtypes, elements
+from anabranch.core.values import constants, dtypes, elements
 
 _result_types: dict[str, Callable[..., Any]] = {}
 
@@ -109,10 +109,11 @@ def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any]
         elif key[:1] == "_":
             stored[key] = value
         else:
+            unknown = ", ".join(sorted(one for one in given if one not in definition.attrs and one[:1] != "_"))
             raise TypeError(
-                f"apply_op() got unexpected keyword arguments: {key}\n"
+                f"apply_op() got unexpected keyword arguments: {unknown}\n"
                 + errors.message(
-                    f"argument {key!r} for op {type_name!r}",
+                    f"arguments {unknown} for op {type_name!r}",
                     f"inputs {[s.name for s in specs]} or attributes {sorted(definition.attrs)}",
                     "check the spelling",
                 )
@@ -246,32 +247,12 @@ def _convert_inputs(
                 )
             if spec.type_list_attr is not None:
                 types = stored.get(spec.type_list_attr)
-                items = [
-                    _convert_one(
-                        definition,
-                        spec,
-                        item,
-                        stored,
-                        f"{spec.name}_{i}",
-                        types[i] if types is not None and i < len(types) else None,
-                    )
-                    for i, item in enumerate(value)
-                ]
+                items = _convert_list(definition, spec, value, stored, types if types is not None else ())
                 stored.setdefault(spec.type_list_attr, tuple(item.dtype.base for item in items))
             else:
-                items = []
-                for i, item in enumerate(value):
-                    tensor = _convert_one(
-                        definition,
-                        spec,
-                        item,
-                        stored,
-                        f"{spec.name}_{i}",
-                        spec.dtype or stored.get(spec.type_attr or ""),
-                    )
-                    if spec.type_attr is not None:
-                        stored.setdefault(spec.type_attr, tensor.dtype.base)
-                    items.append(tensor)
+                if not value:
+                    _check_empty(definition, spec, stored)
+                items = _convert_list(definition, spec, value, stored, None)
                 wanted_count = stored.setdefault(spec.number_attr or "", len(items))
                 least = definition.attrs[spec.number_attr or ""].minimum
                 if least is not None:
@@ -290,6 +271,90 @@ def _convert_inputs(
                     )
             tensors.extend(items)
     return full, tensors
+
+
+def _convert_list(
+    definition: OpDefinition,
+    spec: ArgSpec,
+    values: Sequence[Any],
+    stored: dict[str, Any],
+    types: Sequence[dtypes.DType] | None,
+) -> list[Tensor]:
+    """Convert the values of a list argument: to ``types`` each (what is left over to its own), or all to one dtype."""
+    tensors: list[Tensor] = []
+    for i, value in enumerate(values):
+        if types is not None:
+            dtype = types[i] if i < len(types) else None
+        else:
+            dtype = spec.dtype or stored.get(spec.type_attr or "")
+        try:
+            tensor = _convert_one(definition, spec, value, stored, f"{spec.name}_{i}", dtype)
+        except elements.IntegerRangeError:
+            raise
+        except (TypeError, ValueError) as problem:
+            if isinstance(value, Tensor) and (dtype is None or value.dtype.base == dtype):
+                raise  # it is not the type: a tensor of another graph, say
+            raise TypeError(f"{_types_in_list(definition, spec, values, dtype, types)}\n{problem}") from None
+        if spec.type_attr is not None:
+            stored.setdefault(spec.type_attr, tensor.dtype.base)
+        tensors.append(tensor)
+    return tensors
+
+
+def _types_in_list(
+    definition: OpDefinition,
+    spec: ArgSpec,
+    values: Sequence[Any],
+    dtype: dtypes.DType | None,
+    types: Sequence[dtypes.DType] | None,
+) -> str:
+    """Name the types of a list's values that do not fit, in TensorFlow's words: programs match on them."""
+    given = ", ".join(_type_alone(value) for value in values)
+    if types:
+        first = _typed_by(definition, spec.type_list_attr or "")
+        wanted = ", ".join(one.name for one in types)
+        return (
+            f"Input {spec.name!r} of {definition.type_name!r} Op has type list of {given} that does not match type "
+            f"list {wanted}" + (f" of argument {first!r}." if first != spec.name else ".")
+        )
+    words = f"Tensors in list passed to {spec.name!r} of {definition.type_name!r} Op have types [{given}] that "
+    if spec.type_list_attr is not None:
+        return words + "are invalid."
+    if spec.dtype is not None:
+        return words + f"do not match expected type {spec.dtype.name}."
+    if _typed_by(definition, spec.type_attr or "") != spec.name and dtype is not None:
+        return words + f"do not match type {dtype.name} inferred from earlier arguments."
+    return words + "don't all match."
+
+
+def _type_alone(value: Any) -> str:
+    """The dtype that a value has when nothing is asked of it."""
+    try:
+        return (first_dtype([value]) or constants.convert(value)[1]).name
+    except (TypeError, ValueError):
+        return "<NOT CONVERTIBLE TO TENSOR>"
+
+
+def _check_empty(definition: OpDefinition, spec: ArgSpec, stored: dict[str, Any]) -> None:
+    """Refuse an empty list where one is too short, and where its elements would have to tell the dtype."""
+    least = definition.attrs[spec.number_attr or ""].minimum
+    if least:
+        _check_minimum(definition, spec.number_attr or "", least, 0)
+    if spec.type_attr is not None and spec.type_attr not in stored:
+        refuse_empty(definition, spec)
+
+
+def refuse_empty(definition: OpDefinition, spec: ArgSpec) -> NoReturn:
+    """Raise TypeError for an empty list that would have to tell a dtype."""
+    raise TypeError(
+        f"Don't know how to infer type variable from empty input list passed to input {spec.name!r} of "
+        f"{definition.type_name!r} Op.\n"
+        + errors.message(
+            f"an empty list for {spec.name!r} of op {definition.type_name!r}",
+            f"at least one tensor, or the dtype {spec.type_attr!r}",
+            f"pass {spec.type_attr}=",
+        )
+    )
 
 
 def _convert_one(

@@ -172,10 +172,11 @@ def _holds_tensors(value: Any) -> bool:
     return False
 
 
-def _first_dtype(value: Any) -> dtypes.DType | None:
+def first_dtype(value: Any) -> dtypes.DType | None:
+    """The dtype of the first tensor or variable in nested lists; None if there is none."""
     for item in value:
         if isinstance(item, (list, tuple)):
-            dtype = _first_dtype(item)
+            dtype = first_dtype(item)
             if dtype is not None:
                 return dtype
         elif isinstance(getattr(item, "dtype", None), dtypes.DType):
@@ -184,7 +185,7 @@ def _first_dtype(value: Any) -> dtypes.DType | None:
 
 
 def _pack(value: Any, wanted: dtypes.DType | None, name: str | None) -> Tensor:
-    dtype = wanted or _first_dtype(value)
+    dtype = wanted or first_dtype(value)
     with current_builder().name_scope(name or "packed") as scope:
         items = [
             _pack(item, dtype, str(i))

@@ -104,8 +104,8 @@ class GraphTensor(Tensor, metaclass=_PublicTensorType):
             self.op.graph._note_change(self.op)
 
     def consumers(self) -> list[Operation]:
-        """Operations that take this tensor as an input, each once."""
-        return list(dict.fromkeys(self._consumers))
+        """Operations that take this tensor as an input, one as often as it takes it."""
+        return list(self._consumers)
 
     def _shape_as_list(self) -> list[int | None] | None:
         return None if self._shape is None else list(self._shape)

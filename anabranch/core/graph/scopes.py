@@ -147,7 +147,7 @@ class GraphScopes(GraphElements):
             new = self.unique_name(name)
         self._scopes.name = new
         try:
-            yield new + "/" if new else ""
+            yield new + "/" if new or name else ""
         finally:
             self._scopes.name = old
 

@@ -148,7 +148,7 @@ class Tensor:
         self._only_in_a_graph("value_index")
 
     def consumers(self) -> list[Any]:
-        """Operations of the graph that take it as an input, each once."""
+        """Operations of the graph that take it as an input, one as often as it takes it."""
         raise NotImplementedError(
             "Tensor.consumers is meaningless when eager execution is enabled.\n"
             + errors.message(f"consumers of tensor {self._label}, a value", "a tensor of a graph", "tf.GradientTape")

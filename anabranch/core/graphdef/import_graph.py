@@ -130,7 +130,8 @@ def _absent(nodes: dict[str, Node], name: str, text: str, index: int) -> str:
     if text.count(":") > 1:
         return f"Cannot convert {text!r} to a tensor name."
     if name not in nodes:
-        return f"Requested return node {name!r} not found in graph def."
+        kind = "node" if name == text else "tensor"
+        return f"Requested return {kind} {text!r} not found in graph def."
     return f"Invalid return output {index} of node {name!r}, which has {len(nodes[name].output_dtypes)} output(s)."
 
 
