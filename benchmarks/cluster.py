@@ -2,9 +2,10 @@
 
     python benchmarks/cluster.py [--tensorflow PYTHON]... [--workers 1] [--rounds 5]
 
-For each system a parameter server and some workers, which step at the same time; systems take turns, round by round.
-Printed are medians over rounds of the median step of a worker in milliseconds: a scalar, read and added to on the
-worker; 100 MB of float32, read there and reduced to one element; and 128 rows of a table of 256 MB.
+For each system a parameter server and some workers, which step at the same time; systems take turns, round by round and
+case by case. Printed are medians over rounds, in milliseconds: of the median step of a worker, and of the CPU time that
+all processes together took for a worker's step. The cases: a scalar, read and added to on the worker; 100 MB of float32,
+read there and reduced to one element; and 128 rows of a table of 256 MB.
 PYTHON is an interpreter that has TensorFlow (1.x, or 2.x through `tf.compat.v1`).
 """
 
@@ -23,7 +24,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SCALAR_STEPS, LARGE_STEPS, ROWS_STEPS = 100, 5, 100
+STEPS = (200, 5, 200)
 CASES = ("scalar", "100 MB", "128 rows of 256 MB")
 
 
@@ -51,9 +52,9 @@ def task(job: str, index: int, addresses: dict[str, list[str]], system: str) -> 
     rows = tf.nn.embedding_lookup(table, ids)
     with tf.device(f"/job:worker/task:{index}"):
         steps = [
-            (scalar + 1.0, SCALAR_STEPS),
-            (tf.reduce_max(large), LARGE_STEPS),
-            (tf.reduce_sum(rows), ROWS_STEPS),
+            (scalar + 1.0, STEPS[0]),
+            (tf.reduce_max(large), STEPS[1]),
+            (tf.reduce_sum(rows), STEPS[2]),
         ]
     feed = {ids: [i * 7919 % 1_000_000 for i in range(128)]}
     config = tf.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{index}"])
@@ -66,16 +67,14 @@ def task(job: str, index: int, addresses: dict[str, list[str]], system: str) -> 
             for _ in range(10):
                 session.run(fetch, feed)
         print("ready", flush=True)
-        for _ in sys.stdin:
-            medians = []
-            for fetch, count in steps:
-                times = []
-                for _ in range(count):
-                    started = time.time()
-                    session.run(fetch, feed)
-                    times.append(time.time() - started)
-                medians.append(statistics.median(times) * 1e3)
-            print(json.dumps(medians), flush=True)
+        for line in sys.stdin:
+            fetch, count = steps[int(line)]
+            times = []
+            for _ in range(count):
+                started = time.time()
+                session.run(fetch, feed)
+                times.append(time.time() - started)
+            print(statistics.median(times) * 1e3, flush=True)
 
 
 def free_addresses(count: int) -> list[str]:
@@ -113,7 +112,8 @@ class Group:
             )
             for i in range(workers)
         ]
-        self.measured: list[list[float]] = []
+        self.measured: list[list[tuple[float, float]]] = [[] for _ in CASES]
+        """Per case and round, milliseconds of a step and of the CPU."""
 
     def wait(self) -> None:
         """Wait until the workers are ready."""
@@ -122,14 +122,24 @@ class Group:
             if not any(line.strip() == "ready" for line in worker.stdout):
                 raise RuntimeError(f"a worker of {self.name} did not start")
 
-    def measure(self) -> None:
-        """Measure once, on all workers at the same time."""
+    def measure(self, case: int) -> None:
+        """Measure a case once, on all workers at the same time."""
+        before = self._busy()
         for worker in self.workers:
             assert worker.stdin is not None
-            worker.stdin.write("go\n")
+            worker.stdin.write(f"{case}\n")
             worker.stdin.flush()
-        rows = [json.loads(worker.stdout.readline()) for worker in self.workers if worker.stdout is not None]
-        self.measured.append([statistics.median(times) for times in zip(*rows, strict=True)])
+        times = [float(worker.stdout.readline()) for worker in self.workers if worker.stdout is not None]
+        steps = STEPS[case] * len(self.workers)
+        self.measured[case].append((statistics.median(times), (self._busy() - before) * 1e3 / steps))
+
+    def _busy(self) -> float:
+        """Seconds of CPU time that its processes have taken."""
+        ticks = 0
+        for process in (self.server, *self.workers):
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
         """End all processes."""
@@ -159,12 +169,15 @@ def main() -> None:
         for group in groups:
             group.wait()
         for _ in range(options.rounds):
-            for group in groups:
-                group.measure()
+            for case in range(len(CASES)):
+                for group in groups:
+                    group.measure(case)
         for group in groups:
-            medians = [statistics.median(times) for times in zip(*group.measured, strict=True)]
-            figures = ", ".join(f"{case} {value:.2f} ms" for case, value in zip(CASES, medians, strict=True))
-            print(f"{group.name}, {options.workers} workers: {figures}")
+            figures = []
+            for case, rounds in zip(CASES, group.measured, strict=True):
+                step, busy = [statistics.median(values) for values in zip(*rounds, strict=True)]
+                figures.append(f"{case} {step:.2f} ms (CPU {busy:.2f})")
+            print(f"{group.name}, {options.workers} workers: {', '.join(figures)}")
     finally:
         for group in groups:
             group.stop()
