@@ -2,8 +2,9 @@
 
 Policy. The client drives: it cuts each step into pieces once (:mod:`anabranch.cluster.partition`), registers them with
 the tasks, and runs them by number. Values go with the calls: a piece gets what others have computed with the request,
-and gives its results with the answer; what the next piece of the same task needs stays there. A piece starts as soon as
-what it needs is there. Pieces of tasks in this process run in the thread that called ``Session.run``.
+and gives its results with the answer; what the next piece of the same task needs stays there, and so does what is large
+until another task fetches it (:mod:`anabranch.cluster.deliveries`). A piece starts as soon as what it needs is there.
+Pieces of tasks in this process run in the thread that called ``Session.run``.
 
 The first failure ends the step: what still runs is cancelled, pieces that have not begun do not begin. What earlier
 pieces have committed stands, as with the segments of a step in one process, unless the session's mode promises more
@@ -20,12 +21,12 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from anabranch.cluster import consistency, credentials, partition, peers
+from anabranch.cluster import consistency, credentials, partition, peers, wire
 from anabranch.cluster import task as tasks
 from anabranch.cluster.partition import DistributedStep, Feed, Piece, Value
 from anabranch.cluster.tasks import TaskPlacer, task_name
@@ -66,7 +67,12 @@ class _Bound:
     """A step as this session's tasks know it."""
 
     def __init__(
-        self, step: DistributedStep, numbers: list[int], kept: list[frozenset[int]], counts: bool = False
+        self,
+        step: DistributedStep,
+        numbers: list[int],
+        kept: list[frozenset[int]],
+        direct: list[frozenset[int]],
+        counts: bool = False,
     ) -> None:
         self.step = step
         self.counts = counts
@@ -83,7 +89,8 @@ class _Bound:
         for i, waits in enumerate(self.waits):
             for other in waits:
                 self.followers[other].append(i)
-        self.keeps = any(kept)
+        self.keepers = {piece.task for piece, *stay in zip(step.pieces, kept, direct, strict=True) if any(stay)}
+        """Tasks at which something may stay between pieces."""
 
 
 class ClusterWorker:
@@ -318,7 +325,9 @@ class ClusterWorker:
             counts = self._mode.counts_steps and consistency.counts(step, registered.step.graph)
             if self._mode.gate == "writes" and not counts:
                 step = partition.partition(registered.step, self.placer)
-        kept = _kept(step, {name for name, peer in self.peers.items() if peer.is_here})
+        here = {name for name, peer in self.peers.items() if peer.is_here}
+        kept, direct = _kept(step, here)
+        last = _last_takers(step, kept)
         numbers = []
         for i, piece in enumerate(step.pieces):
             peer = self.peers[piece.task]
@@ -329,16 +338,29 @@ class ClusterWorker:
                 for at, source in enumerate(piece.sources)
                 if isinstance(source, Value) and source.place in kept[source.piece] and _same_task(step, source, piece)
             }
-            numbers.append(peer.register(piece.data, stays, taken))
-        return self._bound.add(registered.number, _Bound(step, numbers, kept, counts), changes)
+            ends = [key for key in taken.values() if last[key] == i]
+            numbers.append(peer.register(piece.data, stays, taken, ends, sorted(direct[i])))
+        return self._bound.add(registered.number, _Bound(step, numbers, kept, direct, counts), changes)
 
 
 def _same_task(step: DistributedStep, source: Value, piece: Piece) -> bool:
     return step.pieces[source.piece].task == piece.task
 
 
-def _kept(step: DistributedStep, here: set[str]) -> list[frozenset[int]]:
-    """Per piece, the outputs that nobody but later pieces of its own task takes, if that is in another process."""
+def _last_takers(step: DistributedStep, kept: list[frozenset[int]]) -> dict[str, int]:
+    """By the key of each value that stays at its task, the last piece that takes it."""
+    last = {}
+    for i, piece in enumerate(step.pieces):  # those of one task run in this order
+        for source in piece.sources:
+            if isinstance(source, Value) and source.place in kept[source.piece]:
+                last[f"{source.piece}.{source.place}"] = i
+    return last
+
+
+def _kept(step: DistributedStep, here: set[str]) -> tuple[list[frozenset[int]], list[frozenset[int]]]:
+    """Per piece of another process, the outputs that only later pieces of its task take, and those that only tasks of
+    other processes take.
+    """
     users: dict[Value, set[str]] = {}
     for piece in step.pieces:
         for source in piece.sources:
@@ -347,14 +369,19 @@ def _kept(step: DistributedStep, here: set[str]) -> list[frozenset[int]]:
     for fetch in step.fetches:
         if isinstance(fetch, Value):
             users.setdefault(fetch, set()).add("")
-    return [
-        frozenset(
-            output
-            for output in range(piece.outputs)
-            if piece.task not in here and users.get(Value(i, output)) == {piece.task}
+    kept, direct = [], []
+    for i, piece in enumerate(step.pieces):
+        taken_by = [users.get(Value(i, output), set()) for output in range(piece.outputs)]
+        away = piece.task not in here
+        kept.append(frozenset(output for output, tasks in enumerate(taken_by) if away and tasks == {piece.task}))
+        direct.append(
+            frozenset(
+                output
+                for output, tasks in enumerate(taken_by)
+                if away and tasks - {piece.task} and not tasks & {"", *here}
+            )
         )
-        for i, piece in enumerate(step.pieces)
-    ]
+    return kept, direct
 
 
 def _task_at(cluster: ClusterSpec, address: str) -> str:
@@ -408,22 +435,25 @@ class _StepRun:
         self._ended: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         self._cancels: dict[int, Callable[[], None]] = {}
         self._failure: BaseException | None = None
+        self._holders: set[str] = set()
+        """Tasks that hold values until others have fetched them."""
 
     def run(self) -> list[Any]:
         try:
             with self._token.on_cancel(self._cancel_calls):
                 self._run_pieces()
         except consistency.Late:
-            self._forget()
+            self._forget(self._bound.keepers)
             raise
         except BaseException as problem:
             self._failure = self._failure or problem
             self._token.cancel(errors.CancelledError(None, None, "another piece of the step failed"))
             self._cancel_calls()
-            self._forget()
+            self._forget(self._bound.keepers)
             if isinstance(problem, errors.OpError) and isinstance(self._failure, errors.OpError):
                 raise self._failure from None
             raise
+        self._forget(self._holders)
         return [self._fetched(source) for source in self._bound.fetches]
 
     def _run_pieces(self) -> None:
@@ -493,7 +523,12 @@ class _StepRun:
             if isinstance(source, Feed):
                 feeds.append(self._values[source.place])
             elif source.place not in bound.kept[source.piece]:
-                feeds.append(self._results[source.piece][source.place])
+                value = self._results[source.piece][source.place]
+                if isinstance(value, wire.Held):
+                    holder = bound.pieces[source.piece].task
+                    address = "" if holder == piece.task else self._worker.peers[holder].address
+                    value = value._replace(address=address)
+                feeds.append(value)
         return feeds
 
     def _start(self, i: int) -> None:
@@ -561,6 +596,8 @@ class _StepRun:
 
     def _end(self, i: int, results: list[Any]) -> None:
         self._results[i] = results
+        if any(isinstance(value, wire.Held) for value in results):
+            self._holders.add(self._bound.pieces[i].task)
         for follower in self._bound.followers[i]:
             self._waiting[follower] -= 1
             if not self._waiting[follower]:
@@ -570,10 +607,9 @@ class _StepRun:
         for cancel in list(self._cancels.values()):
             cancel()
 
-    def _forget(self) -> None:
+    def _forget(self, tasks: Iterable[str]) -> None:
         """Have tasks drop what the step has left there."""
-        bound = self._bound
-        for name in {piece.task for piece, kept in zip(bound.pieces, bound.kept, strict=True) if kept}:
+        for name in tasks:
             peer = self._worker.peers[name]
             if isinstance(peer, peers.PeerElsewhere):
                 peer.forget(self._number)

@@ -91,7 +91,9 @@ class Peer:
         """Close the session at the task, if it is open and the task can be reached."""
         raise NotImplementedError
 
-    def register(self, data: bytes, kept: dict[int, str], taken: dict[int, str]) -> int:
+    def register(
+        self, data: bytes, kept: dict[int, str], taken: dict[int, str], last: Sequence[str], direct: Sequence[int]
+    ) -> int:
         """Make a piece known; its number at the task."""
         raise NotImplementedError
 
@@ -144,9 +146,11 @@ class PeerHere(Peer):
         if self._opened:
             self.task.close(self.session.number)
 
-    def register(self, data: bytes, kept: dict[int, str], taken: dict[int, str]) -> int:
+    def register(
+        self, data: bytes, kept: dict[int, str], taken: dict[int, str], last: Sequence[str], direct: Sequence[int]
+    ) -> int:
         """Make a piece known; its number at the task."""
-        return self.task.register(self.session.number, data, kept, taken)
+        return self.task.register(self.session.number, data, kept, taken, last, direct)
 
     def reset(self, containers: Sequence[str]) -> None:
         """Clear containers of the task's shared resources."""
@@ -253,9 +257,17 @@ class PeerElsewhere(Peer):
             if self._exchange is not None:
                 self._exchange.close()
 
-    def register(self, data: bytes, kept: dict[int, str], taken: dict[int, str]) -> int:
+    def register(
+        self, data: bytes, kept: dict[int, str], taken: dict[int, str], last: Sequence[str], direct: Sequence[int]
+    ) -> int:
         """Make a piece known; its number at the task."""
-        header = {"session": self.session.number, "kept": kept, "taken": taken}
+        header = {
+            "session": self.session.number,
+            "kept": kept,
+            "taken": taken,
+            "last": list(last),
+            "direct": list(direct),
+        }
         number = self._connection().call("Register", header, (tasks.as_bytes_value(data),), 120.0)[0]["number"]
         return int(number)
 

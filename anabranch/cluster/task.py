@@ -31,7 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.cluster import shared_memory, transactions, transport, wire
+from anabranch.cluster import deliveries, shared_memory, transactions, transport, wire
+from anabranch.cluster.deliveries import Deliveries
 from anabranch.cluster.rounds import Rounds
 from anabranch.cluster.shared_memory import Exchange
 from anabranch.cluster.tasks import task_name
@@ -84,6 +85,10 @@ class _Piece:
     """Outputs that stay here for later pieces of the step, and their keys."""
     taken: dict[int, str]
     """Feeds that earlier pieces have left here."""
+    last: tuple[str, ...] = ()
+    """Of these keys, those that no later piece takes."""
+    direct: tuple[int, ...] = ()
+    """Outputs that only tasks of other processes take: large ones stay here until these fetch them."""
     touched: transactions.Touched | None = None
     """What it reads and writes, once a transaction has asked for it."""
 
@@ -124,6 +129,7 @@ class Task:
         self._lock = threading.Lock()
         self.transactions = Transactions(self.name, _ask_outcome)
         self.rounds = Rounds()
+        self.deliveries = Deliveries()
         self._newest_round: list[int] = [0, -1]
         """Of the rounds that steps here have been part of: the process that counts them, and the number."""
         self._holds: dict[str, threading.Event] = {}
@@ -235,11 +241,28 @@ class Task:
         self.manager.clear(containers or None)
 
     # ---------------------------------------------------------------------------------------------------------- pieces
-    def register(self, session: str, data: bytes, kept: dict[int, str], taken: dict[int, str]) -> int:
-        """Make a piece known; its number."""
+    def register(
+        self,
+        session: str,
+        data: bytes,
+        kept: dict[int, str],
+        taken: dict[int, str],
+        last: Sequence[str] = (),
+        direct: Sequence[int] = (),
+    ) -> int:
+        """Make a piece known; its number.
+
+        Args:
+            session: whose.
+            data: the step that the piece is.
+            kept: outputs that stay here for later pieces of the step, and their keys.
+            taken: feeds that earlier pieces have left here, and their keys.
+            last: of these keys, those that no later piece takes.
+            direct: outputs that stay here if they are large, until other tasks fetch them.
+        """
         here = self._session(session)
         step = here.worker.register(data)
-        here.pieces[step.number] = _Piece(step, kept, taken)
+        here.pieces[step.number] = _Piece(step, kept, taken, tuple(last), tuple(direct))
         return step.number
 
     def run(
@@ -335,6 +358,10 @@ class Task:
             given = iter(values)
             count = len(values) + len(piece.taken)
             values = [store[piece.taken[i]] if i in piece.taken else next(given) for i in range(count)]
+            for key in piece.last:
+                store.pop(key, None)
+            if not store:
+                here.kept.pop(step, None)
         registered, worker = piece.step, here.worker
         results: list[Any] | None = None
         here.steps += 1
@@ -351,7 +378,49 @@ class Task:
             store = here.kept.setdefault(step, {})
             for i, key in piece.kept.items():
                 store[key], results[i] = results[i], None
+        for i in piece.direct:
+            value = results[i]
+            if isinstance(value, np.ndarray) and value.nbytes >= deliveries.LEAST and not value.dtype.hasobject:
+                key = f"{number}:{i}"
+                here.kept.setdefault(step, {})[key] = value
+                results[i] = wire.Held(value.dtype, value.shape, "", key)
         return results
+
+    def held(self, session: str, step: int, keys: Sequence[str]) -> list[Any]:
+        """Values that a step has left here.
+
+        Raises:
+            AbortedError: they are not here: the step has ended.
+        """
+        store = self._session(session).kept.get(step, {})
+        missing = [key for key in keys if key not in store]
+        if missing:
+            raise errors.AbortedError(
+                None,
+                None,
+                errors.message(
+                    f"values {missing} of step {step}, which {self.name} does not hold",
+                    "a step that still runs",
+                    "run it again",
+                ),
+            )
+        return [store[key] for key in keys]
+
+    def fetched(self, session: str, step: int, values: list[Any], caller: transport.Caller) -> list[Any]:
+        """The values of a request, with those that were left at tasks."""
+        by_address: dict[str, list[int]] = {}
+        for i, value in enumerate(values):
+            if isinstance(value, wire.Held):
+                by_address.setdefault(value.address, []).append(i)
+        for address, places in by_address.items():
+            keys = [values[i].key for i in places]
+            if address:
+                arrays = self.deliveries.fetched(address, session, step, keys, caller)
+            else:
+                arrays = self.held(session, step, keys)
+            for i, array in zip(places, arrays, strict=True):
+                values[i] = array
+        return values
 
     def forget(self, session: str, step: int) -> None:
         """Drop what the pieces of a step have left here."""
@@ -430,7 +499,8 @@ class Task:
 
         def register(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
             kept, taken = ({int(i): key for i, key in header[name].items()} for name in ("kept", "taken"))
-            return wire.encode({"number": self.register(header["session"], values[0].tobytes(), kept, taken)})
+            more = header["last"], header["direct"]
+            return wire.encode({"number": self.register(header["session"], values[0].tobytes(), kept, taken, *more)})
 
         def run(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
             def on_token(token: CancellationToken) -> None:
@@ -444,11 +514,15 @@ class Task:
                 if exchange is not None:
                     values = exchange.decoded(header, values)
                     copies.enter_context(spare_arrays.copies_to(exchange.empty))
+                values = self.fetched(session, step, values, caller)
                 results = self.run(session, number, step, values, timeout, on_token, metadata, part)
             if metadata is not None:
                 results = [*results, as_bytes_value(metadata.SerializeToString())]
             answer = {"leaving": True} if self.leaving else {}
             return wire.encode(answer, results) if exchange is None else exchange.encode(answer, results)
+
+        def take(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
+            return self.deliveries.given(header, self.held(header["session"], header["step"], header["keys"]))
 
         def begin(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
             token = CancellationToken(header["timeout"])
@@ -494,6 +568,7 @@ class Task:
             "Close": close,
             "Register": register,
             "Run": run,
+            "Take": take,
             "Begin": begin,
             "End": end,
             "Outcome": outcome,

@@ -37,6 +37,16 @@ class Elsewhere(NamedTuple):
     """Of the memory, in bytes."""
 
 
+class Held(NamedTuple):
+    """An array that stays at the task that has computed it; see :mod:`anabranch.cluster.deliveries`."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    address: str
+    """Of the task; '' for the one that is told of it."""
+    key: str
+
+
 def encode(header: dict[str, Any], values: Sequence[Any] = ()) -> bytes:
     """A message.
 
@@ -100,6 +110,8 @@ def _spec(value: Any) -> tuple[Any, list[Any]]:
     if isinstance(value, Elsewhere):
         name = dtypes.as_dtype(value.dtype).name
         return ["elsewhere", list(value.shape), name, value.number, value.descriptor, value.size], []
+    if isinstance(value, Held):
+        return ["held", list(value.shape), dtypes.as_dtype(value.dtype).name, value.address, value.key], []
     array = value if isinstance(value, np.ndarray) else np.asarray(value)
     if array.dtype == object or array.dtype.kind in "SU":
         texts = [item.encode() if isinstance(item, str) else item for item in array.ravel().tolist()]
@@ -118,6 +130,8 @@ def _value(spec: Any, buffers: Any) -> Any:
     name, shape = spec[0], spec[1]
     if name == "elsewhere":
         return Elsewhere(np.dtype(dtypes.as_dtype(spec[2]).as_numpy_dtype), tuple(shape), *map(int, spec[3:]))
+    if name == "held":
+        return Held(np.dtype(dtypes.as_dtype(spec[2]).as_numpy_dtype), tuple(shape), str(spec[3]), str(spec[4]))
     buffer = next(buffers)
     if name == "string":
         texts = np.empty(len(spec[2]), object)

@@ -38,6 +38,7 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.live_set import LiveSet
+from anabranch.core.values import spare_arrays
 from anabranch.placement.devices import LOCAL_TASK, Devices
 from anabranch.placement.placer import Placer
 from anabranch.runtime import executor, fast_path, pipeline, portable_plan, step_stats, step_threads
@@ -300,9 +301,9 @@ class Worker:
     def _run_apart(
         self, registered: RegisteredStep, work: Any, token: CancellationToken, leave: Callable[[errors.OpError], None]
     ) -> Any:
-        """Run a step on a thread of its own."""
+        """Run a step on a thread of its own; its results are copied to where this thread has them copied."""
         try:
-            return step_threads.run(work, token, leave, registered.describe)
+            return step_threads.run(spare_arrays.copying_as_here(work), token, leave, registered.describe)
         except step_threads.NoThread as problem:
             self._left(token)
             raise errors.ResourceExhaustedError(None, None, str(problem)) from problem

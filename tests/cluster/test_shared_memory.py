@@ -106,6 +106,14 @@ def test_a_process_that_cannot_be_read_shares_nothing():
         sender.decoded({}, [wrong])
 
 
+def test_a_step_on_a_thread_of_its_own_copies_to_where_its_caller_has_large_values(sides):
+    sender, _ = sides
+    value = tf.constant(np.ones(LEAST, np.uint8))  # which is not the caller's without a copy
+    with tf.Session() as session, spare_arrays.copies_to(sender.empty):
+        fetched = session.run(value, options=tf.RunOptions(timeout_in_ms=60_000))
+    assert sender._segment_of(fetched) is not None
+
+
 def test_steps_send_large_values_by_memory_and_what_was_fetched_is_the_callers_own(cluster, monkeypatch):
     monkeypatch.setattr("anabranch.cluster.task.find_here", lambda address: None)
     sent = []

@@ -112,6 +112,19 @@ def copies_to(make: Callable[[Sequence[int], Any], np.ndarray | None]) -> Iterat
         _destination.make = before
 
 
+def copying_as_here(work: Callable[[], Any]) -> Callable[[], Any]:
+    """The same work for another thread, which copies large arrays to what this one copies them to."""
+    make = _destination.make
+    if make is None:
+        return work
+
+    def elsewhere() -> Any:
+        with copies_to(make):
+            return work()
+
+    return elsewhere
+
+
 def large(shape: Sequence[int], dtype: Any) -> np.ndarray:
     """An uninitialised array for a copy to be made of something large."""
     array = None if _destination.make is None else _destination.make(shape, dtype)

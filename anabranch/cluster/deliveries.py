@@ -1,0 +1,92 @@
+"""Large values that go from task to task, and not by the client that runs the step.
+
+Policy. A client cuts a step into pieces, and what a piece gives goes with its answer to the client and from there to
+the piece that takes it: a round trip less for what is small, twice the way for what is large. So a value of `LEAST`
+bytes or more that only tasks of other processes take stays at its task (:class:`anabranch.cluster.wire.Held`); the
+client hands on where it is, and who takes it fetches it there, by memory that both see if they are on one machine. The
+client lets go of it when the step has ended.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from anabranch.cluster import shared_memory, transport, wire
+from anabranch.cluster.shared_memory import Exchange, Shown
+from anabranch.core import errors
+
+LEAST = 1 << 20
+"""Bytes from which on a value stays where it is until it is fetched."""
+
+
+class Deliveries:
+    """What a task's process shares with other tasks of its machine."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._to: dict[Shown, Exchange] = {}
+        self._from: dict[str, tuple[int, Exchange | None]] = {}
+        """By address the process there, and what it shares with this one."""
+
+    # ----------------------------------------------------------------------------------------------------------- giving
+    def given(self, header: dict[str, Any], values: Sequence[Any]) -> bytes:
+        """The answer to a task that fetches values."""
+        own = shared_memory.shown()
+        pid = own.pid if own is not None else 0
+        taker = Shown.read(header.get("shown"))
+        exchange = self._exchange_to(taker) if taker is not None and header.get("expects") == pid else None
+        if exchange is None:
+            return wire.encode({"pid": pid}, values)
+        exchange.decoded(header, ())
+        return exchange.encode({"pid": pid}, values)
+
+    def _exchange_to(self, taker: Shown) -> Exchange | None:
+        with self._lock:
+            known = self._to.get(taker)
+            if known is None and taker.is_seen():
+                for other in [other for other in self._to if not other.is_seen()]:
+                    self._to.pop(other).close()
+                known = self._to[taker] = Exchange(taker.pid)
+            return known
+
+    # ----------------------------------------------------------------------------------------------------------- taking
+    def fetched(
+        self, address: str, session: str, step: int, keys: Sequence[str], caller: transport.Caller
+    ) -> list[Any]:
+        """Values that a step has left at the task at an address.
+
+        Raises:
+            OpError: they are not there, or the task is gone, or the caller is.
+        """
+        connection = transport.connection(address)
+        pid, exchange = self._exchange_from(address, connection)
+        header = {"session": session, "step": step, "keys": list(keys)}
+        own = shared_memory.shown()
+        if exchange is not None and own is not None:
+            header |= {"shown": own, "expects": pid}
+        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        caller.when_gone(connection.start("Take", header, (), None, answers.put, exchange))
+        answer = answers.get()
+        if isinstance(answer, errors.OpError):
+            with self._lock:
+                self._from.pop(address, None)
+            raise answer
+        told, values = answer
+        if told["pid"] != pid:
+            with self._lock:
+                self._from.pop(address, None)  # another process is there now
+        return list(values)
+
+    def _exchange_from(self, address: str, connection: transport.Connection) -> tuple[int, Exchange | None]:
+        with self._lock:
+            known = self._from.get(address)
+        if known is None:
+            shown = Shown.read(connection.call("Hello", {"probe": True}, (), 10.0)[0].get("shown"))
+            pid = 0 if shown is None else shown.pid
+            known = (pid, Exchange(pid) if shown is not None and shown.is_seen() else None)
+            with self._lock:
+                known = self._from.setdefault(address, known)
+        return known
