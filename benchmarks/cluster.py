@@ -4,8 +4,8 @@
 
 For each system a parameter server and some workers, which step at the same time; systems take turns, round by round and
 case by case. Printed are medians over rounds, in milliseconds: of the median step of a worker, and of the CPU time that
-all processes together took for a worker's step. The cases: a scalar, read and added to on the worker; 100 MB of float32,
-read there and reduced to one element; and 128 rows of a table of 256 MB.
+all processes together took for a worker's step. The cases: a scalar, read and added to on the worker; 100 MB of
+float32, read there and reduced to one element; and 128 rows of a table of 256 MB.
 PYTHON is an interpreter that has TensorFlow (1.x, or 2.x through `tf.compat.v1`).
 """
 
