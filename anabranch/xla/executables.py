@@ -40,6 +40,8 @@ class Facts:
         """How the program depends on the size of its batch, if it serves several."""
         self.library_calls = 0
         """How many convolutions a library computes."""
+        self.factorisation = 0
+        """The multiplications of the largest matrix that LAPACK factorises; 0 for none."""
         self.names_ops = False
         """Whether each equation is to say which op it belongs to."""
         self.spare: Any = None
@@ -75,7 +77,17 @@ class Facts:
         return amounts
 
 
-_PLAIN_FACTS = ("consumed", "traced_outputs", "tentative", "dynamic", "loops", "guessed", "budget", "library_calls")
+_PLAIN_FACTS = (
+    "consumed",
+    "traced_outputs",
+    "tentative",
+    "dynamic",
+    "loops",
+    "guessed",
+    "budget",
+    "library_calls",
+    "factorisation",
+)
 
 
 class Executable(NamedTuple):

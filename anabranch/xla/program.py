@@ -39,6 +39,7 @@ from anabranch.xla import (
     capacities,
     engine,
     kernel_context,
+    lapack_threads,
     lists,
     lowering,
     memory,
@@ -417,7 +418,7 @@ class Program:
         if stored is not None:
             with contextlib.suppress(stored_programs.NotStorable):
                 stored_programs.save(stored, facts.plain(), compiled, code)
-        return Executable(compiled, facts)
+        return Executable(lapack_threads.limited(compiled, facts.factorisation, self.platform), facts)
 
     def _load(
         self,
@@ -441,7 +442,8 @@ class Program:
         if function is None:
             op = self.flat_ops[facts[0]]
             raise lowering.CutNeeded(op._inputs[facts[1]], op)
-        return Executable(function, Facts.read(facts))
+        read = Facts.read(facts)
+        return Executable(lapack_threads.limited(function, read.factorisation, self.platform), read)
 
     def _keep_cut(self, cut: lowering.CutNeeded, stored: str | None) -> None:
         """Keep on disk that these arguments need a value to be known: the next start need not trace to find it."""
@@ -508,6 +510,7 @@ class Program:
             buffers = ((tuple(donated) if self.platform == "cpu" else ()),) if keeps else ()
             traced = jitted.trace(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
         facts.library_calls = convolutions.count(traced.jaxpr)
+        facts.factorisation = lapack_threads.largest(traced.jaxpr)
         return facts, traced
 
     def _may_fail_before(self, op: Operation | None) -> bool:

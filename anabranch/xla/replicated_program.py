@@ -30,7 +30,7 @@ from anabranch.core.contract import faults, opdef
 from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values.list_values import TracedList
-from anabranch.xla import engine, kernel_context, lowering, memory
+from anabranch.xla import engine, kernel_context, lapack_threads, lowering, memory
 from anabranch.xla.executables import Executable, Facts, Means
 from anabranch.xla.loops import repeated_blocks
 from anabranch.xla.program import UNTRACEABLE, Program, ProgramOps
@@ -299,11 +299,13 @@ class ReplicatedProgram(Program):
             jax.eval_shape(over_devices(part()), arguments, self.device_constants(), rng)
             # A scalar has no axis to be joined along: each device gives its own, as if it were one for all.
             results = tuple([part(AXIS) if rank else part() for rank in ranks])
-            lowered = jax.jit(over_devices(results)).lower(arguments, self.device_constants(), rng)
-            compiled = lowered.compile(engine.compiler_options(self.platform))
+            traced = jax.jit(over_devices(results)).trace(arguments, self.device_constants(), rng)
+            compiled = traced.lower().compile(engine.compiler_options(self.platform))
         memory.require_memory(compiled, engine.jax_device(self.device), one.flat_ops)
         makes = [[j for j, (made, _) in enumerate(self._results) if made == place] for place in facts.traced_outputs]
-        return Executable(_Spread(self, compiled, dynamic, shared, static, makes, vectors), self._facts(facts))
+        spread = _Spread(self, compiled, dynamic, shared, static, makes, vectors)
+        work = lapack_threads.largest(traced.jaxpr)
+        return Executable(lapack_threads.limited(spread, work, self.platform), self._facts(facts))
 
     def _agreed(self, facts: Facts, failed: Any, payload: Any) -> tuple[Any, Any]:
         """The flags of the replica whose check comes first in the order of effects, on all of them."""

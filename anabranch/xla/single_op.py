@@ -9,7 +9,7 @@ import numpy as np
 
 from anabranch.core.cache import Cache
 from anabranch.core.contract import kernels, opdef
-from anabranch.xla import engine, kernel_context, memory, stored_programs
+from anabranch.xla import engine, kernel_context, lapack_threads, memory, stored_programs
 
 _programs: Cache[Any, Any] = Cache("programs of single ops", 512)
 
@@ -100,14 +100,17 @@ def program(
             arguments = (*(philox or ()), *dynamic)
             stored = stored_programs.load(name, arguments, engine.jax_device(None))
             if stored is not None:
-                compiled = (stored[1], [stored_programs.read_record(record) for record in stored[0]])
+                work, records = stored[0]["factorisation"], list(map(stored_programs.read_record, stored[0]["records"]))
+                function = stored[1]
             else:
                 traced = jax.jit(traced_kernel).trace(*arguments)
                 memory.refuse(traced.jaxpr, [op] if op is not None else ())
                 options = engine.compiler_options(engine.default_platform())
-                compiled = (traced.lower().compile(options), records)
-                memory.require_memory(compiled[0], engine.jax_device(None), [op] if op is not None else ())
-                stored_programs.save_records(name, compiled[0], records)
+                function = traced.lower().compile(options)
+                memory.require_memory(function, engine.jax_device(None), [op] if op is not None else ())
+                work = lapack_threads.largest(traced.jaxpr)
+                stored_programs.save_op(name, function, records, work)
+        compiled = (lapack_threads.limited(function, work, engine.default_platform()), records)
         _programs.put(key, compiled)
     return compiled
 

@@ -270,11 +270,11 @@ def save_cut(name: str | None, op: int, position: int) -> None:
         disk_cache.of_process().put(name, struct.pack("<I", len(header)), header)
 
 
-def save_records(name: str | None, compiled: Any, records: Iterable[kernel_context.CheckRecord]) -> None:
-    """Keep a compiled op with its checks."""
+def save_op(name: str | None, compiled: Any, records: Iterable[kernel_context.CheckRecord], factorisation: int) -> None:
+    """Keep a compiled op with its checks and the work of its largest factorisation."""
     if name is not None:
         try:
-            found_out = [plain_record(record) for record in records]
+            found_out = {"records": [plain_record(record) for record in records], "factorisation": factorisation}
         except NotStorable:
             return
         save(name, found_out, compiled)

@@ -1,4 +1,4 @@
-"""NumPy's matrix products on one thread while host kernels run.
+"""BLAS on one thread while host kernels run.
 
 Policy. A host kernel's products are small, and the threads of a BLAS spin while they wait for each other, beside those
 of XLA: on two cores a product of 60x2352 by 2352x256 takes 0.8 ms on one thread and 11 ms on two. So products below
@@ -32,6 +32,11 @@ def _pools() -> tuple[Any, ...]:
     import threadpoolctl
 
     return tuple(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+def find_libraries() -> None:
+    """Look which BLAS libraries the process has now; before that, those count that it had at the first call."""
+    _pools.cache_clear()
 
 
 def _set(pool: Any, threads: int) -> None:
