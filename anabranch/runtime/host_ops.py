@@ -17,6 +17,7 @@ from anabranch.core.values import sizes
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.interpreter import body_calls, nested
 from anabranch.runtime.interpreter.python_results import same
+from anabranch.runtime.interpreter.straight_line import only_computes
 from anabranch.runtime.plans.items import HostItem
 from anabranch.runtime.state.borrowing import lent, may_borrow
 from anabranch.runtime.state.resources import ResourceHandle
@@ -31,8 +32,13 @@ if TYPE_CHECKING:
 def run(attempt: Attempt, item: HostItem) -> None:
     """Run an op of a segment; a Python function that has been called with the same inputs is not called again."""
     op, env, runner = item.op, attempt.env, attempt.runner
-    definition = op.definition
     attempt.step.token.at = op
+    short = item.short
+    if short is None:
+        short = item.short = short_form(runner.plan, item) or False
+    if short and runner.bodies.watcher is None and short(env):
+        return
+    definition = op.definition
     if definition.effect.kind == "body":
         nested.run_item(attempt, item)
         return
@@ -49,7 +55,7 @@ def run(attempt: Attempt, item: HostItem) -> None:
         counter = attempt.state.counters.get(op)
         philox = None
         if counter is not None:
-            refused = refused_by_shape(runner, op, operands)
+            refused = refused_by_shape(runner.plan, op, operands)
             if refused is not None:
                 raise refused
             philox = counter.words()
@@ -85,6 +91,61 @@ def _operands(attempt: Attempt, item: HostItem) -> list[Any]:
             absent = isinstance(key, StateKey) and definition.allows_uninitialized and key not in env
             operands.append(None if key is None or absent else take(env[key]))
     return operands
+
+
+def short_form(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], bool] | None:
+    """What runs an op that only computes, in an environment, with no more than its checks and its kernel.
+
+    Most of what a small op costs on the host is the way to its kernel, which is the same at each run. The function says
+    whether it has run the op; if anything is in its way, nothing has happened, and the long way says what it is.
+    """
+    op = item.op
+    definition, outputs = op.definition, op._outputs
+    if definition.effect.kind != "pure" or not only_computes(op) or item.writes or not plan.fed.isdisjoint(outputs):
+        return None
+    if any(key is None or isinstance(key, StateKey) or key in plan.handles for key in item.sources):
+        return None
+    if definition.only_passes and len(item.sources) == len(outputs) == 1:
+        (source,), (output,) = item.sources, outputs
+
+        def hand_on(env: dict[Any, Any]) -> bool:
+            value = env[source]
+            if type(value) is not np.ndarray:
+                return False
+            env[output] = value
+            return True
+
+        return hand_on
+    kernel, checks = definition.host_kernel or definition.kernel, definition.checks
+    assert kernel is not None
+    take = lent if may_borrow(definition) else to_host
+    context, attrs, sources = kernels.HostContext(op), op._attrs, item.sources
+    context.precision = plan.options.precision
+    most = sizes.host_memory()
+
+    def compute(env: dict[Any, Any]) -> bool:
+        operands = [value if type(value) is np.ndarray else take(value) for value in [env[key] for key in sources]]
+        try:
+            if refused_by_shape(plan, op, operands) is not None:
+                return False
+            if checks is not None:
+                checks(context, operands, attrs)
+            with np.errstate(all="ignore"):
+                results = kernel(context, operands, attrs)
+        except Exception:
+            return False  # the long way meets it, too, and says what it is
+        if type(results) is np.ndarray and len(outputs) == 1:
+            if results.nbytes > most:
+                return False
+            env[outputs[0]] = results
+            return True
+        values = kernels.outputs_of(definition, attrs, results)
+        if any(type(value) is np.ndarray and value.nbytes > most for value in values):
+            return False
+        env.update(zip(outputs, values, strict=True))
+        return True
+
+    return compute
 
 
 def interpret(attempt: Attempt, ops: Iterable[Operation]) -> None:
@@ -132,7 +193,7 @@ def framed(runner: Runner, op: Operation, operands: list[Any], kernel: Callable[
 
     The one frame around host kernels: :mod:`anabranch.core.contract.faults` says what becomes of what they raise.
     """
-    refused = refused_by_shape(runner, op, operands)
+    refused = refused_by_shape(runner.plan, op, operands)
     if refused is not None and op.definition.effect.kind in ("channel", "io"):
         raise refused
     try:
@@ -173,9 +234,9 @@ def require_room(op: Operation, operands: Sequence[Any], blocks: int) -> None:
         raise faults.too_large(op, specs)
 
 
-def refused_by_shape(runner: Runner, op: Operation, operands: Sequence[Any]) -> errors.OpError | None:
+def refused_by_shape(plan: Any, op: Operation, operands: Sequence[Any]) -> errors.OpError | None:
     """What the shape rule of an op says of its operands, unless it has accepted such shapes before."""
-    accepted = runner.plan.accepted.get(op)
+    accepted = plan.accepted.get(op)
     forms = tuple([getattr(value, "shape", None) for value in operands])
     if accepted is not None and forms in accepted:
         return None
@@ -184,7 +245,7 @@ def refused_by_shape(runner: Runner, op: Operation, operands: Sequence[Any]) -> 
         if refused is not None:
             return refused
     if accepted is None or len(accepted) >= MOST_ACCEPTED:
-        accepted = runner.plan.accepted[op] = set()
+        accepted = plan.accepted[op] = set()
     accepted.add(forms)
     return None
 

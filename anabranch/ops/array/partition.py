@@ -68,13 +68,28 @@ def _table(span: int) -> np.ndarray:
     return table
 
 
-def _firsts_by_table(x: np.ndarray, low: int, high: int) -> np.ndarray:
-    """For each of some integers the place of the first one that equals it."""
-    # The span is small, but a signed difference may still leave a narrow type.
-    places = (x - x.dtype.type(low)).astype(np.int64) if x.dtype.kind == "u" else x.astype(np.int64) - low
-    table = _table(high - low + 1)
-    table[places[::-1]] = np.arange(x.size - 1, -1, -1)  # of equal places the last one written, the first of x, stays
-    return table[places]
+def _numbered(count: int) -> np.ndarray:
+    """The numbers of ``[0, count)``, to be read only."""
+    numbers: np.ndarray | None = getattr(_kept, "numbers", None)
+    if numbers is None or len(numbers) < count:
+        numbers = np.arange(1 << max(count - 1, 0).bit_length())
+        if count <= LARGEST_TABLE:
+            _kept.numbers = numbers
+    return numbers[:count]
+
+
+def _unique_by_table(x: np.ndarray, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct ones of some integers in order of first occurrence, and the number of each."""
+    if low >= 0 and high < LARGEST_TABLE:
+        low, places = 0, x
+    else:  # The span is small, but a signed difference may still leave a narrow type.
+        places = (x - x.dtype.type(low)).astype(np.int64) if x.dtype.kind == "u" else x.astype(np.int64) - low
+    table, numbers = _table(high - low + 1), _numbered(x.size)
+    table[places[::-1]] = numbers[::-1]  # of equal places the last one written, the first of x, stays
+    is_first = table.take(places) == numbers
+    distinct = places[is_first]
+    table[distinct] = numbers[: len(distinct)]
+    return x[is_first], table.take(places)
 
 
 def _firsts_by_sorting(x: np.ndarray) -> np.ndarray:
@@ -98,15 +113,20 @@ def _unique(ctx: Any, x: np.ndarray, axis: int, out: Any, count: bool = True) ->
     elif x.dtype.kind in "iu" and x.size:
         low, high = int(x.min()), int(x.max())
         if high - low < max(LARGEST_TABLE, 4 * x.size):
-            first = _firsts_by_table(x, low, high)
+            y, index = _unique_by_table(x, low, high)
+            return _counted([y, index.astype(out.np, copy=False)], index, count)
     if first is None:
         first = _firsts_by_sorting(x)
     is_first = first == np.arange(len(first))
     numbers = np.cumsum(is_first) - 1
     index = numbers[first]
     y = np.compress(is_first, x, axis=axis)
-    found = [y, index.astype(out.np)]
-    return [*found, np.bincount(index, minlength=y.shape[axis]).astype(out.np)] if count else found
+    return _counted([y, index.astype(out.np)], index, count)
+
+
+def _counted(found: list[np.ndarray], index: np.ndarray, count: bool) -> list[np.ndarray]:
+    """``found``, and how often each number of ``index`` occurs, in the type of the numbers there, if that is asked."""
+    return [*found, np.bincount(index).astype(found[1].dtype)] if count else found
 
 
 def _unique_vector(c: Any) -> shapes.RawShape:

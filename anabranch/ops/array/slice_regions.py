@@ -47,6 +47,26 @@ class Resolved(NamedTuple):
     layout: list[int]
 
 
+def simple_index(size: tuple[int, ...], spec: Any, attrs: dict[str, Any]) -> tuple[Any, ...] | None:
+    """What Python takes for a slice without new axes and ellipses, if it is in range; None for any other."""
+    if attrs["ellipsis_mask"] or attrs["new_axis_mask"]:
+        return None
+    begin, end, strides = [part.tolist() for part in spec]
+    if not len(begin) == len(end) == len(strides) <= len(size) or 0 in strides:
+        return None
+    begin_mask, end_mask, shrink_mask = attrs["begin_mask"], attrs["end_mask"], attrs["shrink_axis_mask"]
+    index: list[Any] = []
+    for i, first in enumerate(begin):
+        if shrink_mask >> i & 1:
+            if strides[i] < 0 or not -size[i] <= first < size[i]:
+                return None
+            index.append(first)
+        else:
+            bounds = None if begin_mask >> i & 1 else first, None if end_mask >> i & 1 else end[i]
+            index.append(slice(*bounds, strides[i]))
+    return (*index, ...)
+
+
 class BadSlice(ValueError):
     """A slice that no value makes valid; the text is TensorFlow's sentence."""
 

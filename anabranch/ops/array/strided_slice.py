@@ -16,7 +16,17 @@ from anabranch.core.contract.opdef import PURE, SELECT, Int, NotDifferentiable, 
 from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
-from anabranch.ops.array.slice_regions import MASKS, BadSlice, Region, put, region, resolve, sliced_shape, take
+from anabranch.ops.array.slice_regions import (
+    MASKS,
+    BadSlice,
+    Region,
+    put,
+    region,
+    resolve,
+    simple_index,
+    sliced_shape,
+    take,
+)
 from anabranch.ops.shared import row_rules, unchecked
 from anabranch.ops.shared.array_rules import dense, ints, refuse, require, shape_of
 
@@ -135,7 +145,8 @@ class StridedSlice(Op):
 
     def kernel(ctx, inputs, attrs):
         x, *spec = inputs
-        return take(ctx, x, region(ctx, x.shape, spec, attrs))
+        index = simple_index(x.shape, spec, attrs) if ctx.host else None
+        return take(ctx, x, region(ctx, x.shape, spec, attrs)) if index is None else x[index]
 
     def gradient(op, grad):
         x, begin, end, strides = op.inputs

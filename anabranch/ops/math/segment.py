@@ -20,6 +20,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, shapes
+from anabranch.ops.shared import row_sums
 from anabranch.ops.shared.array_rules import INDEX, NUMBERS, dense, like, refuse, require, shape_of
 from anabranch.ops.shared.widening import widen
 
@@ -72,6 +73,10 @@ def check_sorted(ctx: Any, ids: np.ndarray) -> None:
 
 def reduce_sorted(ufunc: Any, data: np.ndarray, ids: np.ndarray, rows: int, empty: Any) -> np.ndarray:
     """Reduce runs of rows with equal ``ids`` by ``ufunc`` into ``rows`` rows; rows without any are ``empty``."""
+    if ufunc is np.add:
+        sums = row_sums.sums_of_runs(data, None, row_sums.counted_starts(ids, rows))
+        if sums is not None:
+            return sums
     out = np.full((rows,) + data.shape[1:], empty, data.dtype)
     if not ids.size:
         return out
@@ -86,9 +91,8 @@ def reduce_sorted(ufunc: Any, data: np.ndarray, ids: np.ndarray, rows: int, empt
 def _reduced_runs(ufunc: Any, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Runs of rows, each reduced in order; ``reduceat``, an inner loop for each element, takes some four times as long.
 
-    Runs of one length take the first rows of all, then the second ones, and so on. Other sums of floats are products
-    with a sparse matrix of ones. The rest does as runs of one length do, the longest runs first, with those that have
-    such a row; long runs that are few are left to ``reduceat``.
+    Runs of one length take the first rows of all, then the second ones, and so on. The rest does so, too, the longest
+    runs first, with those that have such a row; long runs that are few are left to ``reduceat``.
     """
     lengths = np.diff(np.append(starts, len(data)))
     every = int(lengths[0])
@@ -97,14 +101,6 @@ def _reduced_runs(ufunc: Any, data: np.ndarray, starts: np.ndarray) -> np.ndarra
         for k in range(1, every):
             ufunc(total, data[k::every], out=total)
         return total
-    if ufunc is np.add and data.dtype.kind == "f":
-        import scipy.sparse
-
-        matrix = scipy.sparse.csr_array(
-            (np.ones(len(data), data.dtype), np.arange(len(data)), np.append(starts, len(data))),
-            shape=(len(starts), len(data)),
-        )
-        return (matrix @ data.reshape(len(data), -1)).reshape(len(starts), *data.shape[1:])
     order = np.argsort(-lengths, kind="stable")
     begin, length = starts[order], lengths[order]
     if length[0] > _LONG and length[0] * _FEW > len(data):
@@ -210,7 +206,10 @@ def _unsorted_kernel(mode: str, ufunc: Any, start: Any) -> Any:
             used = flat >= 0
             if not used.all():
                 flat, wide = flat[used], wide[used]
-            ufunc.at(out, flat, wide)
+            if ufunc is np.add:
+                row_sums.add_to_rows(out, flat, wide)
+            else:
+                ufunc.at(out, flat, wide)
             return out.astype(data.dtype)
         where = xp.where((flat < 0) | (flat >= rows), rows, flat)
         return getattr(out.at[where], mode)(wide, mode="drop").astype(data.dtype)
@@ -219,6 +218,8 @@ def _unsorted_kernel(mode: str, ufunc: Any, start: Any) -> Any:
 
 
 def _check_below(ctx: Any, ids: Any, flat: Any, rows: int) -> None:
+    if ctx.host and int(flat.max()) < rows:
+        return
     bad = flat >= rows
     at = ctx.xp.argmax(bad)
     place: list[Any] = []

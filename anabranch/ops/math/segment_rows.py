@@ -17,6 +17,7 @@ from anabranch.core.contract.opdef import PURE, Bool, Cost, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.ops.math.segment import check_sorted, known_segments, reduce_sorted, rows_of
+from anabranch.ops.shared import row_sums
 from anabranch.ops.shared.array_rules import INDEX, dense, like, refuse, require, shape_of
 from anabranch.ops.shared.widening import widen
 
@@ -59,6 +60,8 @@ def _check_lengths(ctx: Any, data: Any, indices: Any, ids: Any) -> None:
 
 
 def _check_indices(ctx: Any, indices: Any, rows: int, text: str = "Bad: indices[{0}] == {1} out of range [0, ") -> None:
+    if ctx.host and row_sums.is_within(indices, rows):
+        return
     bad = (indices < 0) | (indices >= rows)
     at = ctx.xp.argmax(bad)
     ctx.check(~ctx.xp.any(bad), errors.InvalidArgumentError, f"{text}{rows})", at, indices[at])
@@ -86,11 +89,14 @@ def _kernel(mode: str) -> Any:
 def _on_host(ctx: Any, mode: str, data: Any, indices: Any, ids: Any, rows: int) -> Any:
     if indices.size:
         _check_indices(ctx, indices, data.shape[0])
-    result = reduce_sorted(np.add, widen(data.take(indices, axis=0)), ids, rows, 0)
+    starts = row_sums.counted_starts(ids, rows)
+    result = row_sums.sums_of_runs(data, indices, starts)
+    if result is None:
+        result = reduce_sorted(np.add, widen(data.take(indices, axis=0)), ids, rows, 0)
     if mode != "Sum":
-        counts = np.bincount(ids, minlength=rows).astype(result.dtype)
+        counts = np.diff(starts).astype(result.dtype)
         result = result / _column(_divisor(ctx, counts, mode), result.ndim)
-    return result.astype(data.dtype)
+    return result.astype(data.dtype, copy=False)
 
 
 def _sized_kernel(mode: str) -> Any:
@@ -136,6 +142,8 @@ def _grad_kernel(mode: str) -> Any:
         segments = grad.shape[0]
         if indices.shape[0] == 0:
             return xp.zeros((rows,) + grad.shape[1:], grad.dtype)
+        if ctx.host and row_sums.is_within(ids, segments) and row_sums.is_within(indices, rows):
+            return _grad_on_host(mode, grad, indices, ids, rows)
         last = ids[-1] + ids.dtype.type(1)
         ctx.check(last <= segments, errors.InvalidArgumentError, "Invalid number of segments")
         outside = (ids < 0) | (ids >= segments)
@@ -149,23 +157,25 @@ def _grad_kernel(mode: str) -> Any:
         wrong = indices[xp.argmax(bad)]
         ctx.check(~xp.any(bad), errors.InvalidArgumentError, f"Index {{0}} out of range [0, {rows}).", wrong)
         wide = widen(grad)
-        safe = ids if ctx.host else xp.clip(ids, 0, max(segments - 1, 0))
-        counts = None
+        safe = xp.clip(ids, 0, max(segments - 1, 0))
         if mode != "Sum":
-            if ctx.host:
-                counts = np.bincount(ids, minlength=segments).astype(wide.dtype)
-            else:
-                counts = xp.zeros((segments,), wide.dtype).at[safe].add(wide.dtype.type(1), mode="drop")
+            counts = xp.zeros((segments,), wide.dtype).at[safe].add(wide.dtype.type(1), mode="drop")
             wide = wide / _column(_divisor(ctx, counts, mode), wide.ndim)
         picked = xp.take(wide, safe, axis=0)
         out = xp.zeros((rows,) + grad.shape[1:], wide.dtype)
-        if ctx.host:
-            np.add.at(out, indices, picked)
-        else:
-            out = out.at[xp.where(bad, rows, indices)].add(picked, mode="drop")
-        return out.astype(grad.dtype)
+        return out.at[xp.where(bad, rows, indices)].add(picked, mode="drop").astype(grad.dtype)
 
     return kernel
+
+
+def _grad_on_host(mode: str, grad: Any, indices: Any, ids: Any, rows: int) -> Any:
+    wide = widen(grad)
+    if mode != "Sum":
+        counts = np.maximum(np.bincount(ids, minlength=grad.shape[0]), 1).astype(wide.dtype)
+        wide = wide / _column(np.sqrt(counts) if mode == "SqrtN" else counts, wide.ndim)
+    out = np.zeros((rows,) + grad.shape[1:], wide.dtype)
+    row_sums.add_to_rows(out, indices, wide.take(ids, axis=0))
+    return out.astype(grad.dtype, copy=False)
 
 
 # ----------------------------------------------------------------------------------------------------------- gradients

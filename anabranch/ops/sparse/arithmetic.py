@@ -19,6 +19,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
 from anabranch.ops.math.binary import _div
 from anabranch.ops.math.reduce import kernel_axes
+from anabranch.ops.shared import row_sums
 from anabranch.ops.shared.array_rules import INDEX, NUMBERS, dense, ints, refuse, require
 from anabranch.ops.shared.widening import widen
 from anabranch.ops.sparse.rules import (
@@ -113,7 +114,7 @@ class SparseTensorDenseMatMul(Op):
         if not inner or not indices.shape[0]:
             return xp.zeros((height, b.shape[1]), b.dtype)
         if ctx.host:
-            return _host_product(rows, columns, values, b, height)
+            return row_sums.product(rows, columns, widen(values), widen(b), height).astype(b.dtype, copy=False)
         parts = widen(values)[:, None] * widen(b)[columns]
         return grouped(ctx, "add", parts, rows, height, 0).astype(b.dtype)
 
@@ -130,23 +131,6 @@ class SparseTensorDenseMatMul(Op):
         of_grad, of_b = build("GatherV2", grad, rows, 0), build("GatherV2", b, columns, 0)
         product = build("Mul", _conj(of_grad), of_b) if adjoint_a else build("Mul", of_grad, _conj(of_b))
         return [None, build("Sum", product, [1]), None, b_grad]
-
-
-_SMALL = 1 << 13
-"""Products of entries with columns below which a sum by NumPy is as fast as SciPy's, whose import takes 0.3 s."""
-
-
-def _host_product(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, b: np.ndarray, height: int) -> np.ndarray:
-    """Entry by entry, in their order, as the compiled form adds them."""
-    values, wide = widen(values), widen(b)
-    if len(rows) * wide.shape[1] >= _SMALL and wide.dtype.kind in "iufc":
-        import scipy.sparse
-
-        matrix = scipy.sparse.coo_array((values, (rows, columns)), shape=(height, wide.shape[0]))
-        return np.asarray(matrix @ wide).astype(b.dtype, copy=False)
-    out = np.zeros((height, wide.shape[1]), wide.dtype)
-    np.add.at(out, rows, values[:, None] * wide[columns])
-    return out.astype(b.dtype, copy=False)
 
 
 # ------------------------------------------------------------------------------------------------------ becoming dense
@@ -294,7 +278,7 @@ class SparseTensorDenseAdd(Op):
         flat = widen(ctx.xp.reshape(b, (-1,)))
         if ctx.host:
             flat = np.array(flat)
-            np.add.at(flat, places, widen(values))
+            row_sums.add_to_rows(flat, places, widen(values))
         else:
             flat = flat.at[places].add(widen(values), mode="drop")
         return flat.astype(b.dtype).reshape(sizes)

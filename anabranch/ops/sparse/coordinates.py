@@ -12,6 +12,7 @@ from anabranch.core.contract.inference import RawShape
 from anabranch.core.contract.opdef import PURE, Bool, Int, NotDifferentiable, Op, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
+from anabranch.ops.shared import row_sums
 from anabranch.ops.shared.array_rules import NUMBERS, ints, require
 from anabranch.ops.shared.widening import widen
 from anabranch.ops.sparse.arithmetic import reduction
@@ -327,7 +328,7 @@ def _union(inputs: Any) -> tuple[np.ndarray, list[Any], list[np.ndarray]]:
         if np.count_nonzero(there) == len(own):
             total[own] = widen(given)
         else:  # a coordinate that is stored twice
-            np.add.at(total, own, widen(given))
+            row_sums.add_to_rows(total, own, widen(given))
         values.append(total)
         stored.append(there)
     return coordinates, values, stored

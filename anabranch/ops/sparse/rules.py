@@ -16,6 +16,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.inference import RawShape
 from anabranch.core.values import shapes
+from anabranch.ops.shared import row_sums
 from anabranch.ops.shared.array_rules import require
 
 REAL = "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"
@@ -183,6 +184,9 @@ def grouped(ctx: Any, mode: str, values: Any, groups: Any, count: int, start: An
     """``values`` combined by group (``add`` or ``max``) into ``count`` rows that begin as ``start``."""
     out = ctx.xp.full((count, *values.shape[1:]), start, values.dtype)
     if ctx.host:
-        {"add": np.add, "max": np.maximum}[mode].at(out, groups, values)
+        if mode == "add":
+            row_sums.add_to_rows(out, groups, values)
+        else:
+            np.maximum.at(out, groups, values)
         return out
     return getattr(out.at[groups], mode)(values, mode="drop")

@@ -16,6 +16,7 @@ from anabranch.core import errors
 from anabranch.core.contract.inference import RawShape, ShapeContext
 from anabranch.core.contract.opdef import SELECT, Bool, NotDifferentiable, Type, define, rows, write
 from anabranch.core.values import shapes
+from anabranch.ops.shared import row_sums
 from anabranch.ops.state import optimizer_rules as rules
 from anabranch.ops.state.resource_variables import variable_shape
 from anabranch.ops.state.scatter_rules import NUMBERS
@@ -232,9 +233,14 @@ def _by_rows(ctx: Any, step: Any, old: tuple[Any, ...], grad: Any, indices: Any)
 
     if ctx.distinct_rows and not ctx.host:
         return write(old, indices)
-    rank = _occurrences(xp, indices, ctx.host)
     if ctx.host:
         result = tuple(np.array(array) for array in old)
+        if row_sums.are_distinct(indices):
+            for array, new in zip(result, step(tuple(array.take(indices, axis=0) for array in old), grad), strict=True):
+                array[indices] = new
+            return result
+    rank = _occurrences(xp, indices, ctx.host)
+    if ctx.host:
         for turn in range(int(rank.max()) + 1):
             chosen = rank == turn
             places = indices[chosen]

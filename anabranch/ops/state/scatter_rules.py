@@ -16,6 +16,8 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.inference import RawShape, ShapeContext
 from anabranch.core.values import shapes
+from anabranch.ops.shared import row_sums
+from anabranch.ops.shared.widening import is_half
 
 ROW_MODES = ("Update", "Add", "Sub", "Mul", "Div", "Min", "Max")
 SLICE_MODES = ("Update", "Add", "Sub", "Min", "Max")
@@ -40,8 +42,8 @@ def check_rows(ctx: Any, indices: Any, limit: Any, what: str = "indices") -> Non
     """Check that each of ``indices`` is in ``[0, limit)``: ``indices[0,2] = 7 is not in [0, 4)``."""
     if indices.size == 0:
         return
-    if ctx.host and indices.min() >= 0 and indices.max() < limit:
-        return  # said at once in the usual case
+    if ctx.host and row_sums.is_within(indices, limit):
+        return  # the usual case
     flat = ctx.xp.reshape(indices, (-1,))
     bad = (flat < 0) | (flat >= limit)
     first = ctx.xp.argmax(bad)
@@ -233,6 +235,8 @@ def scatter_rows(ctx: Any, mode: str, value: Any, indices: Any, updates: Any) ->
         result = np.array(value)
         if mode == "Update":
             result[flat] = updates
+        elif mode in ("Add", "Sub") and updates.ndim and not is_half(value.dtype):
+            row_sums.add_to_rows(result, flat, updates if mode == "Add" else -updates)
         else:
             _HOST[mode].at(result, flat, updates)
         return result
@@ -279,6 +283,10 @@ def scatter_slices(ctx: Any, mode: str, value: Any, indices: Any, updates: Any, 
         index = tuple(flat[:, i] for i in range(depth))
         if mode == "Update":
             result[index] = updates
+        elif mode in ("Add", "Sub") and depth and result.size and not is_half(value.dtype):
+            flat_rows = np.ravel_multi_index(index, value.shape[:depth])
+            rows = result.reshape(-1, *value.shape[depth:])
+            row_sums.add_to_rows(rows, flat_rows, updates if mode == "Add" else -updates)
         else:
             _HOST[mode].at(result, index, updates)
         return result

@@ -18,6 +18,8 @@ class HostItem:
     sources: tuple[ValueKey | None, ...]
     writes: tuple[StateKey, ...]
     wave: ClassVar[int] = -1
+    short: Any = None
+    """What runs it with the least of frames, False if nothing does; see ``host_ops.short_form``."""
 
 
 @dataclasses.dataclass(eq=False)

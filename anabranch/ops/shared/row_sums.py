@@ -1,0 +1,97 @@
+"""Sums of rows on the host: which rows are added up to which.
+
+Policy. NumPy has no such sum: `ufunc.at` and `reduceat` take an inner loop for each element or row, ten times what the
+additions take. It is a product with a sparse matrix, entry by entry in their order, which SciPy has in compiled code.
+SciPy's classes look at their parts for longer than a small product takes, so what is called here is the code beneath
+them. Nothing there looks at indices: callers have checked that they are in range. What has no compiled code (floats of
+two bytes, bools, objects), and sums of complex numbers, of which one times a number is not always that number, are
+NumPy's.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+
+@functools.cache
+def _compiled() -> Any:
+    """SciPy's products, whose import takes an eighth of a second."""
+    from scipy.sparse import _sparsetools
+
+    return _sparsetools
+
+
+def _is_compiled(data: np.ndarray, kinds: str = "fiu") -> bool:
+    return data.dtype.kind in kinds and data.dtype.itemsize > 2 and data.dtype.isnative
+
+
+def counted_starts(ids: np.ndarray, rows: int) -> np.ndarray:
+    """Where the run of each number of ``[0, rows)`` begins in the sorted ``ids``, and where the last one ends."""
+    starts = np.zeros(rows + 1, np.int64)
+    np.cumsum(np.bincount(ids, minlength=rows), out=starts[1:])
+    return starts
+
+
+def _positions(indices: np.ndarray) -> np.ndarray:
+    return indices.astype(np.int64, copy=False)
+
+
+def sums_of_runs(data: np.ndarray, indices: np.ndarray | None, starts: np.ndarray) -> np.ndarray | None:
+    """Row ``i`` is the sum of the rows ``data[indices[starts[i]:starts[i + 1]]]``; of ``data`` itself without indices.
+
+    None if it is not a sum for compiled code.
+    """
+    if not _is_compiled(data):
+        return None
+    total = np.zeros((len(starts) - 1, *data.shape[1:]), data.dtype)
+    if total.size and data.size:
+        picked = np.arange(len(data)) if indices is None else _positions(indices)
+        ones = np.ones(len(picked), data.dtype)
+        width = data.size // len(data)
+        _compiled().csr_matvecs(len(total), len(data), width, starts, picked, ones, data.ravel(), total.ravel())
+    return total
+
+
+def add_to_rows(total: np.ndarray, places: np.ndarray, data: np.ndarray) -> None:
+    """Add row ``i`` of ``data`` to row ``places[i]`` of ``total``, in order; both have one dtype, rows of one shape."""
+    if not _is_compiled(data) or not total.flags.c_contiguous:
+        np.add.at(total, places, data)
+    elif total.size and data.size:
+        _add_products(total, places, np.ones(len(places), data.dtype), data)
+
+
+def product(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, dense: np.ndarray, height: int) -> np.ndarray:
+    """A sparse matrix of ``height`` rows times a dense one, entry by entry in their order."""
+    total = np.zeros((height, dense.shape[1]), dense.dtype)
+    if not _is_compiled(dense, "fiuc"):
+        np.add.at(total, rows, values[:, None] * dense[columns])
+    elif total.size and len(rows):
+        if (rows[1:] >= rows[:-1]).all():
+            width, starts = dense.shape[1], counted_starts(rows, height)
+            parts = starts, _positions(columns), values, dense.ravel(), total.ravel()
+            _compiled().csr_matvecs(height, len(dense), width, *parts)
+        else:
+            _add_products(total, rows, values, dense.take(columns, axis=0))
+    return total
+
+
+def _add_products(total: np.ndarray, places: np.ndarray, factors: np.ndarray, data: np.ndarray) -> None:
+    count = len(places)
+    parts = np.arange(count + 1), _positions(places), factors, data.ravel(), total.ravel()
+    _compiled().csc_matvecs(len(total), count, data.size // count, *parts)
+
+
+def is_within(indices: Any, limit: int) -> bool:
+    """Whether all integers of an array on the host are in ``[0, limit)``."""
+    if indices.dtype.kind == "i":  # a negative one is larger than any limit
+        indices = indices.view(f"u{indices.dtype.itemsize}")
+    return not indices.size or int(indices.max()) < limit
+
+
+def are_distinct(indices: np.ndarray) -> bool:
+    """Whether no two integers of a vector are equal."""
+    ranked = np.sort(indices)
+    return bool((ranked[1:] != ranked[:-1]).all())
