@@ -20,7 +20,7 @@ from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.sparse_tensor import SparseTensor
-from anabranch.core.values import dtypes
+from anabranch.core.values import dtypes, version_two
 from anabranch.core.values.shapes import TensorShape
 from anabranch.data import function_bodies, generators, iterators, nest, padding, structure
 from anabranch.data.operands import number, seeds, static_size
@@ -335,11 +335,15 @@ class Dataset(structure.OfElements):
         Args:
             buffer_size: how many elements are held to draw from; as many as there are for a uniform order.
             seed: with it (or a graph's seed) the order is TensorFlow's own.
-            reshuffle_each_iteration: whether each pass has another order; True if None.
+            reshuffle_each_iteration: whether each pass has another order; True if None. After
+                ``tf.enable_v2_behavior()`` and where ops run at once, passes of several iterators differ, too.
         """
         size = number(buffer_size, "buffer_size")
         low, high = seeds(seed)
         again = True if reshuffle_each_iteration is None else reshuffle_each_iteration
+        if version_two.is_everywhere() and not current_builder().defers:  # also each iterator has another order
+            generator = build("AnonymousSeedGenerator", low, high, again)[0]
+            return self._stage("ShuffleDatasetV3", size, low, high, generator, reshuffle_each_iteration=again)
         return self._stage("ShuffleDataset", size, low, high, reshuffle_each_iteration=again)
 
     def prefetch(self, buffer_size: Any) -> Dataset:
@@ -472,13 +476,14 @@ class Dataset(structure.OfElements):
         return self._stage("BatchDatasetV2", size, drop, spec=spec)
 
     def padded_batch(
-        self, batch_size: Any, padded_shapes: Any, padding_values: Any = None, drop_remainder: Any = False
+        self, batch_size: Any, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: Any = False
     ) -> Dataset:
         """Batches of elements that are filled up to one shape each.
 
         Args:
             batch_size: how many elements make a batch.
-            padded_shapes: the shape of each component, None or -1 in it for the largest of the batch.
+            padded_shapes: the shape of each component, None or -1 in it for the largest of the batch; if None the
+                components' own shapes, whose ranks must be known.
             padding_values: what fills each component up, a scalar; zeros and empty strings if None.
             drop_remainder: whether a last batch that has fewer elements is left out.
         """

@@ -27,10 +27,17 @@ def operands(
                 "Batching of padded sparse tensors is not currently supported\n"
                 + errors.message(f"{component!r}", "tensors", "tf.sparse.to_dense(x)")
             )
-    padded = [
-        _padded_shape(given, component.shape)
-        for given, component in zip(nest.flatten_up_to(spec, padded_shapes), components, strict=True)
-    ]
+    if padded_shapes is None:
+        own_shapes = [component.shape for component in components]
+        for component in components:
+            if component.shape.ndims is None:
+                raise ValueError(
+                    "You must provide `padded_shapes` argument because component has unknown rank.\n"
+                    + errors.message(f"{component!r}", "components of known rank", "padded_shapes=[None]")
+                )
+    else:
+        own_shapes = nest.flatten_up_to(spec, padded_shapes)
+    padded = [_padded_shape(given, component.shape) for given, component in zip(own_shapes, components, strict=True)]
     given_values = [None] * len(components) if padding_values is None else nest.flatten_up_to(spec, padding_values)
     values = [_padding_value(value, component.dtype) for value, component in zip(given_values, components, strict=True)]
     batched = [

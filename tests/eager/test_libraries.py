@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.values import version_two
 from anabranch.eager import mode
 
 OPTIMIZERS = {
@@ -145,3 +146,30 @@ def test_a_write_gives_the_variable_after_it() -> None:
     assert isinstance(written, tf.Variable)
     assert (written.numpy().tolist(), (written + 1).numpy().tolist()) == ([2.0, 3.0], [3.0, 4.0])
     assert written.assign_sub([2.0, 2.0]).numpy().tolist() == v.numpy().tolist() == [0.0, 1.0]
+
+
+def test_batches_are_padded_to_the_components_own_shapes() -> None:
+    rows = tf.data.Dataset.range(1, 4).map(lambda n: (tf.fill([n], n), n)).padded_batch(3)
+    filled, n = next(iter(rows))
+    assert filled.numpy().tolist() == [[1, 0, 0], [2, 2, 0], [3, 3, 3]]
+    assert n.numpy().tolist() == [1, 2, 3]
+    open_rank = tf.data.Dataset.range(3).map(lambda n: tf.py_func(lambda n: n, [n], tf.int64))
+    with pytest.raises(ValueError, match="component has unknown rank"):
+        open_rank.padded_batch(3)
+
+
+def _orders(dataset: Any) -> list[list[int]]:
+    return [[int(n) for n in dataset] for _ in range(3)]
+
+
+def test_iterators_of_a_seeded_shuffle_differ_in_version_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeded = _orders(tf.data.Dataset.range(20).shuffle(20, seed=1))
+    assert seeded[0] == seeded[1] == seeded[2]
+    monkeypatch.setattr(version_two, "_everywhere", True)
+    orders = _orders(tf.data.Dataset.range(20).shuffle(20, seed=1))
+    assert len({tuple(order) for order in orders}) == 3
+    assert _orders(tf.data.Dataset.range(20).shuffle(20, seed=1)) == orders
+    fixed = _orders(tf.data.Dataset.range(20).shuffle(20, seed=1, reshuffle_each_iteration=False))
+    assert fixed[0] == fixed[1] == fixed[2]
+    whole = tf.data.Dataset.range(6).shuffle(6)
+    assert all(sorted(order) == list(range(6)) for order in _orders(whole))

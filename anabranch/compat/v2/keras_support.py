@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import anabranch as tf
 from anabranch.compat import eager_names
 from anabranch.compat.internal import distribution, tracking
+from anabranch.compat.internal.ops import inside_function
 from anabranch.compat.v2 import raw_ops
 from anabranch.compat.v2.namespaces import version_2 as _v2
 from anabranch.core import errors
@@ -36,6 +37,7 @@ _v2("__internal__.eager_context.eager_mode")(eager_names.eager_mode)
 
 _v2("__internal__.CompositeTensor")(CompositeTensor)
 _v2("__internal__.FuncGraph")(FunctionGraph)
+_v2("inside_function")(inside_function)
 
 
 @_v2("__internal__.tf2.enabled")

@@ -10,12 +10,13 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
-from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes
 from anabranch.ops.image.public_adjust import convert_image_dtype
 from anabranch.ops.image.public_geometry import ResizeMethod, pad_to_bounding_box, resize_images
+from anabranch.ops.shared.array_rules import shape_of
 
 _POWERS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 
@@ -226,11 +227,11 @@ def resize_image_with_pad(
     with name_scope(None, "resize_image_with_pad", [image]):
         image = convert_to_tensor(image, name="image")
         rank = image.shape.ndims
-        known: Any = image.shape.as_list()[-3:-1] if rank in (3, 4) else [None]
-        if rank not in (3, 4) or None in known:
+        if rank not in (3, 4):
             raise ValueError(
-                errors.message(
-                    f"an image of shape {image.shape}", "known height and width", "image.set_shape([60, 80, 3])"
+                "'image' must have either 3 or 4 dimensions.\n"
+                + errors.message(
+                    f"an image of shape {image.shape}", "an image or a batch", "image.set_shape([60, 80, 3])"
                 )
             )
         for size in (target_height, target_width):
@@ -243,7 +244,16 @@ def resize_image_with_pad(
                         "target_height=224, target_width=224",
                     )
                 )
-        height, width = known
+        height, width = image.shape.as_list()[-3:-1]
+        if height is None or width is None:
+            sizes = build("Cast", shape_of(image)[-3:-1], DstT=dtypes.float64)
+            target = constant([target_height, target_width], dtypes.float64)
+            fitting = sizes / build("Max", sizes / target, [0])
+            inner = build("Cast", build("Floor", fitting), DstT=dtypes.int32)
+            before = build("Cast", build("Floor", (target - fitting) / 2.0), DstT=dtypes.int32)
+            before = build("Maximum", before, 0)
+            resized = resize_images(image, inner, method, align_corners=align_corners)
+            return pad_to_bounding_box(resized, before[0], before[1], target_height, target_width)
         ratio = max(width / target_width, height / target_height)
         rows, columns = int(np.floor(height / ratio)), int(np.floor(width / ratio))
         resized = resize_images(image, [rows, columns], method, align_corners=align_corners)

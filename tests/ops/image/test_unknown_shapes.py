@@ -73,3 +73,13 @@ def test_words_and_values() -> None:
         assert session.run(adjusted, {gamma: 2.0}).tolist() == [[0.0625]]
         with pytest.raises(tf.errors.InvalidArgumentError, match="Gamma should be a non-negative real number"):
             session.run(adjusted, {gamma: -1.0})
+
+
+@pytest.mark.parametrize("target", [(8, 8), (20, 10), (5, 40)])
+def test_resizing_amid_zeros_of_an_image_whose_size_a_step_tells(target) -> None:
+    image = np.random.default_rng(0).random((7, 13, 3), np.float32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        fed = tf.placeholder(tf.float32, [None, 13, 3])
+        known, later = (tf.image.resize_image_with_pad(x, *target) for x in (image, fed))
+        assert later.shape.as_list() == [*target, 3]
+        np.testing.assert_array_equal(*session.run([known, later], {fed: image}))

@@ -491,3 +491,21 @@ def test_an_output_gradient_that_does_not_fit_is_refused_when_it_runs(make, tier
             sess.run(output)
     with mode.eager_mode(), pytest.raises(tf.errors.InvalidArgumentError, match="out_backprop doesn't match computed"):
         make()
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_volumes_are_convolved_in_groups(tier, depth):
+    random = np.random.default_rng(0)
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        x = tf.constant(random.standard_normal((2, 4, 4, 5, 4)))
+        kernel = tf.constant(random.standard_normal((2, 2, 3, depth, 8)))
+        whole = tf.nn.conv3d(x, kernel, [1, 1, 2, 1, 1], "SAME")
+        pairs = zip(tf.split(x, 4 // depth, -1), tf.split(kernel, 4 // depth, -1), strict=True)
+        groups = tf.concat([tf.nn.conv3d(a, b, [1, 1, 2, 1, 1], "SAME") for a, b in pairs], -1)
+        weights = random.standard_normal(whole.shape.as_list())
+        results = [[y, *tf.gradients(y * weights, [x, kernel])] for y in (whole, groups)]
+        for given, expected in zip(*session.run(results), strict=True):
+            np.testing.assert_allclose(given, expected, rtol=1e-10)
+    with pytest.raises(ValueError, match=r"Depth of input \(4\) is not a multiple of input depth of filter \(3\)"):
+        tf.nn.conv3d(np.zeros((1, 2, 2, 2, 4)), np.zeros((1, 1, 1, 3, 8)), [1] * 5, "SAME")

@@ -30,12 +30,12 @@ def _old_attrs() -> dict[str, Any]:
 
 
 class Conv3D(Op):
-    """3-D correlation of ``[batch, depth, height, width, in]`` with ``[depth, height, width, in, out]``."""
+    """3-D correlation of ``[batch, depth, height, width, in]`` with ``[depth, height, width, in / groups, out]``."""
 
     signature = "input: T, filter: T -> output: T"
     attrs = _attrs()
     effect = PURE
-    shape = convolution_rules.conv_shape(5, grouped=False)
+    shape = convolution_rules.conv_shape(5)
     kernel, host_kernel = convolution_rules.conv_kernels()
     flops = convolution_rules.flops
     cost = Cost.WINDOWS

@@ -37,19 +37,19 @@ def format_of(attrs: dict[str, Any], rank: int) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------- shape rules
-def check_depths(channels: int | None, filter_shape: Sequence[int | None], grouped: bool = True) -> None:
+def check_depths(channels: int | None, filter_shape: Sequence[int | None]) -> None:
     """Refuse a filter whose input depth does not fit the input's."""
     depth, features = filter_shape[-2], filter_shape[-1]
     if channels is None or depth is None:
         return
     if channels == depth or (channels == 0 and depth == 0):
         return
-    if not grouped or depth == 0 or channels % depth:
+    if depth == 0 or channels % depth:
         raise ValueError(
             f"Depth of input ({channels}) is not a multiple of input depth of filter ({depth})\n"
             + errors.message(
                 f"an input of {channels} channels, a filter of shape {shapes.show(tuple(filter_shape))}",
-                f"a filter [..., {channels}, features]" + (", or a divisor of it for groups" if grouped else ""),
+                f"a filter [..., {channels}, features], or a divisor of it for groups",
                 "check data_format, or reshape the filter",
             )
         )
@@ -64,7 +64,7 @@ def check_depths(channels: int | None, filter_shape: Sequence[int | None], group
         )
 
 
-def conv_shape(rank: int, grouped: bool = True) -> Callable[[Any], Any]:
+def conv_shape(rank: int) -> Callable[[Any], Any]:
     """Shape rule of a convolution ``(input, filter)``."""
 
     def shape(c: Any) -> Any:
@@ -72,7 +72,7 @@ def conv_shape(rank: int, grouped: bool = True) -> Callable[[Any], Any]:
         geometry.check_attrs(c, rank, "strides", "dilations")
         source = shape_to_last(c.with_rank("input", rank), data_format)
         kernel = c.with_rank("filter", rank)
-        check_depths(source[-1], kernel, grouped)
+        check_depths(source[-1], kernel)
         out = geometry.output_sizes(c, source[1:-1], kernel[:-2])
         return shape_from_last((source[0], *out, kernel[-1]), data_format)
 
