@@ -17,6 +17,9 @@ from anabranch.core.values import nest
 
 def is_nested(structure: Any) -> bool:
     """Whether a value has parts."""
+    kind = type(structure)
+    if kind is tuple or kind is dict:
+        return True
     if isinstance(structure, list | SparseTensorValue):
         return False
     return isinstance(structure, tuple | collections.abc.Mapping) or hasattr(type(structure), "__attrs_attrs__")
@@ -24,9 +27,17 @@ def is_nested(structure: Any) -> bool:
 
 def flatten(structure: Any) -> list[Any]:
     """The leaves of a structure from left to right; values of dictionaries in the order of their keys."""
+    leaves: list[Any] = []
+    _add_leaves(structure, leaves)
+    return leaves
+
+
+def _add_leaves(structure: Any, leaves: list[Any]) -> None:
     if not is_nested(structure):
-        return [structure]
-    return [leaf for part in nest.parts(structure) for leaf in flatten(part)]
+        leaves.append(structure)
+        return
+    for part in nest.parts(structure):
+        _add_leaves(part, leaves)
 
 
 def pack_sequence_as(structure: Any, leaves: Any) -> Any:

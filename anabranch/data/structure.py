@@ -356,7 +356,10 @@ def flat_shapes(spec: Any) -> list[TensorShape]:
 
 def attrs_of(spec: Any) -> dict[str, Any]:
     """The attributes ``output_types`` and ``output_shapes`` of an op that gives such elements."""
-    return {"output_types": flat_types(spec), "output_shapes": [shape.raw for shape in flat_shapes(spec)]}
+    return {
+        "output_types": tuple(flat_types(spec)),
+        "output_shapes": tuple([shape.raw for shape in flat_shapes(spec)]),
+    }
 
 
 def to_tensors(spec: Any, element: Any) -> list[Tensor]:

@@ -381,19 +381,26 @@ class Function:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if current_builder().defers:
             return self._call_in_graph(args, kwargs)
-        if not kwargs and self._input_signature is None:  # tensors alone: the short way
-            key = []
+        if not kwargs and self._input_signature is None:  # tensors and composites alone: the short way
+            key: list[Any] = []
+            tensors: list[Any] = []
             for arg in args:
-                if type(arg) is not EagerTensor:
+                if type(arg) is EagerTensor:
+                    key += [arg.dtype, arg._shape]
+                    tensors.append(arg)
+                elif composites.is_composite(arg):
+                    parts = [part for part in composites.parts(arg) if part is not None]
+                    key.append((composites.key(arg), *[(part.dtype, part._shape) for part in parts]))
+                    tensors += parts
+                else:
                     break
-                key += [arg.dtype, arg._shape]
             else:
                 concrete = self._concrete.get(tuple(key))
                 if concrete is not None:
                     self._traces_in_a_row = 0
-                    return concrete.call(args)
+                    return concrete.call(tensors)
                 signature = self._signature(args, kwargs)
-                if len(signature.tensors) == len(args):
+                if len(signature.tensors) == len(tensors):
                     self._concrete[tuple(key)] = concrete = self._traced(signature)
                     return concrete.call(signature.tensors)
         signature = self._signature(args, kwargs)

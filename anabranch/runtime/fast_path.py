@@ -34,7 +34,7 @@ from anabranch.runtime.plans import program_groups
 from anabranch.runtime.plans.items import HostItem, ProgramItem, Segment
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.runner import Runner
-from anabranch.runtime.state.resources import RandomCounter, Slot, Version
+from anabranch.runtime.state.resources import RandomCounter, ResourceHandle, Slot, Version
 from anabranch.runtime.step import Call, OtherLayout, Step, Transaction
 from anabranch.runtime.values import own
 from anabranch.xla import engine
@@ -516,7 +516,11 @@ class Repetition:
     ):
         self.changes = changes
         """How many the graph had seen."""
-        self._kinds = [(name, value.shape, value.dtype) for name, value in zip(names, values, strict=True)]
+        self._kinds = [
+            (name, None, None) if isinstance(value, ResourceHandle) else (name, value.shape, value.dtype)
+            for name, value in zip(names, values, strict=True)
+        ]
+        """Shape and dtype of each feed; None of a handle, of which any other of the process may take the place."""
         self.plan = plan
         self.runner = runner
         self.fast = runner.fast
@@ -531,12 +535,17 @@ class Repetition:
         return values if self.fits(feed_dict, values) else None
 
     def fits(self, names: Collection[Any], values: Sequence[Any]) -> bool:
-        """Whether these are arrays of the same kinds for the same tensors."""
+        """Whether these are arrays of the same kinds, and handles, for the same tensors."""
         kinds = self._kinds
         if len(values) != len(kinds):
             return False
         for key, value, (name, shape, dtype) in zip(names, values, kinds, strict=True):
-            if key is not name or type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
+            if key is not name:
+                return False
+            if type(value) is not np.ndarray:
+                if dtype is not None or type(value) is not ResourceHandle:
+                    return False
+            elif value.shape != shape or value.dtype != dtype:
                 return False
         return True
 
@@ -548,6 +557,7 @@ def repetition(
     fast = getattr(runner, "fast", None)
     if fast is None or not fast.has_forms:
         return None
-    if any([type(value) is not np.ndarray or value.dtype.kind == "O" for value in values]):
-        return None
+    for value in values:
+        if type(value) is not ResourceHandle and (type(value) is not np.ndarray or value.dtype.kind == "O"):
+            return None
     return Repetition(changes, names, values, plan, runner)

@@ -485,7 +485,9 @@ class Worker:
     # ------------------------------------------------------------------------------------------------------------ plans
     def _plan(self, registered: RegisteredStep, values: Sequence[Any]) -> shape_families.Planned:
         graph, fetches, feeds = registered.step
-        shapes = tuple([getattr(value, "shape", value) for value in values])
+        shapes = tuple(
+            [value.kind if isinstance(value, ResourceHandle) else getattr(value, "shape", value) for value in values]
+        )
         key = (registered.number, shapes)
         family_key = shape_families.family_of(registered.number, values)
         changes = graph._changes

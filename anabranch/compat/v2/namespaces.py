@@ -33,6 +33,8 @@ _OF_KERAS = frozenset(["losses", "metrics", "optimizers"])
 published, published_names = api.module_attributes("compat.v2")
 _own: dict[str, dict[str, Any]] = {"": {}}
 _modules: dict[str, types.ModuleType] = {}
+_resolved: dict[tuple[str, str], Any] = {}
+"""Objects by namespace and name that were asked for: a program asks at each call."""
 
 
 class _Namespace(types.ModuleType):
@@ -78,6 +80,7 @@ def version_2(*names: str) -> Callable[[T], T]:
         for name in names:
             path, _, last = name.rpartition(".")
             _own.setdefault(path, {})[last] = item
+        _resolved.clear()
         return item
 
     return put
@@ -85,6 +88,14 @@ def version_2(*names: str) -> Callable[[T], T]:
 
 def find(path: str, name: str) -> Any:
     """The object of that name in a namespace of version 2; AttributeError if there is none."""
+    try:
+        return _resolved[path, name]
+    except KeyError:
+        found = _resolved[path, name] = _found(path, name)
+        return found
+
+
+def _found(path: str, name: str) -> Any:
     own = _own.get(path, {})
     if name in own:
         return own[name]

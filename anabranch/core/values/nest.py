@@ -75,6 +75,8 @@ def _items(structure: Any) -> Iterator[tuple[Any, Any]]:
 
 def parts(structure: Any) -> list[Any]:
     """The parts of a structure one level down."""
+    if type(structure) is tuple or type(structure) is list:
+        return list(structure)
     return [part for _, part in _items(structure)]
 
 
