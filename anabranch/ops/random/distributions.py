@@ -189,7 +189,7 @@ def _truncated_groups(ctx: Any, stream: Stream, groups: int, stride: int, size: 
     def search(offsets: Any) -> Any:
         def more(carry: Any) -> Any:
             skip, candidates, rank = carry
-            return skip + np.uint64(3), *turn(offsets + skip, 3, True, candidates, rank)[:2]
+            return skip + np.uint64(1), *turn(offsets + skip, 1, True, candidates, rank)[:2]
 
         start = (np.uint64(0), *nothing(offsets.shape[0]))
         return xp.stack(lax.while_loop(lambda carry: xp.any(carry[2] < size), more, start)[1], axis=1)
