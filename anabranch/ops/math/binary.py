@@ -17,7 +17,7 @@ from anabranch.core.contract import inference
 from anabranch.core.contract.api import public, public_op
 from anabranch.core.contract.opdef import PURE, Type, define
 from anabranch.core.graph.build import build
-from anabranch.core.values import dtypes
+from anabranch.core.values import dtypes, spare_arrays
 from anabranch.ops.math import xla_trigonometry
 from anabranch.ops.shared import unchecked
 from anabranch.ops.shared.broadcast_gradients import (
@@ -111,7 +111,8 @@ def _binary(
 
 def _numpy(name: str) -> Callable[..., Any]:
     def function(ctx: Any, x: Any, y: Any) -> Any:
-        return getattr(ctx.xp, name)(x, y)
+        apply = getattr(ctx.xp, name)
+        return spare_arrays.arithmetic(apply, x, y) if ctx.xp is np else apply(x, y)
 
     return function
 
@@ -120,7 +121,7 @@ def _numpy(name: str) -> Callable[..., Any]:
 def _add(ctx, x, y):
     if x.dtype == object:
         return np.asarray(np.add(x, y), object)
-    return ctx.xp.add(x, y)
+    return spare_arrays.arithmetic(np.add, x, y) if ctx.xp is np else ctx.xp.add(x, y)
 
 
 def _divisor(ctx: Any, x: Any, y: Any) -> Any:
@@ -150,7 +151,7 @@ def _quotient(ctx, x, y):
         # XLA would multiply by the reciprocal of a scalar, which is off in the last digit: 41 / 41 came out below 1,
         # its floor as 0, and 1 - 41 / 41 to a broken power as nan. It does not see through this.
         y = ctx.lax.optimization_barrier(ctx.xp.broadcast_to(y, np.shape(x)))
-    return x / y
+    return spare_arrays.arithmetic(np.divide, x, y) if ctx.xp is np else x / y
 
 
 def _div(ctx, x, y):

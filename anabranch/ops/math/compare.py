@@ -19,7 +19,7 @@ from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.values import dtypes, shapes
+from anabranch.core.values import dtypes, shapes, spare_arrays
 from anabranch.ops.math.binary import check_broadcast
 from anabranch.ops.math.unary import with_values
 from anabranch.ops.shared import unchecked
@@ -232,6 +232,13 @@ class CompareAndBitpack(Op):
 
 
 # ------------------------------------------------------------------------------------------------------------- choice
+def _chosen(ctx: Any, condition: Any, t: Any, e: Any) -> Any:
+    """``t`` where the condition holds, else ``e``."""
+    if ctx.xp is np and not np.ndim(condition) and np.ndim(t) and np.shape(t) == np.shape(e):
+        return spare_arrays.copy(t if condition else e)  # where() would look at each element
+    return ctx.xp.where(condition, t, e)
+
+
 class Select(Op):
     """`t` where `condition`, else `e`; a scalar chooses the whole, a vector whole rows of dimension 0."""
 
@@ -274,7 +281,7 @@ class Select(Op):
             )
         if np.ndim(condition) == 1 and rank > 1:
             condition = condition.reshape((-1,) + (1,) * (rank - 1))
-        return ctx.xp.where(condition, t, e)
+        return _chosen(ctx, condition, t, e)
 
     def gradient(op, grad):
         condition, zeros = op.inputs[0], zeros_like(grad)
@@ -296,7 +303,7 @@ class SelectV2(Op):
         check_broadcast(ctx, condition, t)
         check_broadcast(ctx, condition, e)
         check_broadcast(ctx, t, e)
-        return ctx.xp.where(condition, t, e)
+        return _chosen(ctx, condition, t, e)
 
     def gradient(op, grad):
         condition, t, e = op.inputs

@@ -31,6 +31,8 @@ def _product(xp: Any, value: Any, factor: int) -> tuple[Any, Any]:
 
 def blocks(xp: Any, philox: tuple[Any, Any], offsets: Any) -> list[Any]:
     """The four uint32 words of the blocks at ``offsets`` (uint64) after the stream's counter, each like ``offsets``."""
+    if xp is np and np.size(offsets) <= _FEW:
+        return _few_blocks(philox, offsets)
     key, counter = philox
     low = _wide(xp, counter[0]) | (_wide(xp, counter[1]) << np.uint64(32))
     high = _wide(xp, counter[2]) | (_wide(xp, counter[3]) << np.uint64(32))
@@ -49,6 +51,29 @@ def blocks(xp: Any, philox: tuple[Any, Any], offsets: Any) -> list[Any]:
             round0, round1 = key0 + bump0, key1 + bump1
         word0, word1, word2, word3 = high1 ^ word1 ^ round0, low1, high0 ^ word3 ^ round1, low0
     return [word0, word1, word2, word3]
+
+
+_FEW = 8
+"""Blocks up to which Python's numbers take less time than calls of NumPy."""
+
+
+def _few_blocks(philox: tuple[Any, Any], offsets: Any) -> list[Any]:
+    """The same for a few offsets, number by number."""
+    key, counter = ([int(word) & _LOW for word in words] for words in philox)
+    start = counter[0] | counter[1] << 32 | counter[2] << 64 | counter[3] << 96
+    lanes: list[list[int]] = [[], [], [], []]
+    for offset in np.asarray(offsets).reshape(-1).tolist():
+        position = start + offset
+        word0, word1, word2, word3 = (position >> 32 * lane & _LOW for lane in range(4))
+        key0, key1 = key
+        for _ in range(10):
+            product0, product1 = word0 * _MULTIPLY_0, word2 * _MULTIPLY_1
+            word0, word1 = product1 >> 32 ^ word1 ^ key0, product1 & _LOW
+            word2, word3 = product0 >> 32 ^ word3 ^ key1, product0 & _LOW
+            key0, key1 = key0 + _WEYL_0 & _LOW, key1 + _WEYL_1 & _LOW
+        for lane, word in zip(lanes, (word0, word1, word2, word3), strict=True):
+            lane.append(word)
+    return [np.array(lane, np.uint32).reshape(np.shape(offsets)) for lane in lanes]
 
 
 CHUNK = 1 << 14

@@ -10,13 +10,14 @@ has none is run by its kernel.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from anabranch.core.values import shapes
+from anabranch.core.values import shapes, spare_arrays
 from anabranch.core.values.host_list import HostList
 from anabranch.ops.shared import host_blas
 
@@ -27,6 +28,8 @@ call, the third is the op's attributes."""
 _PLAIN = frozenset(np.dtype(name) for name in ("float32", "float64", "int32", "int64"))
 _FLOATS = frozenset(np.dtype(name) for name in ("float32", "float64"))
 _BOOL = np.dtype(bool)
+_ARITHMETIC = frozenset([np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum])
+"""Functions whose results have the dtype of their operands."""
 
 
 class Changed(Exception):
@@ -57,9 +60,16 @@ def ufunc(function: Any, dtypes: frozenset[Any] = _PLAIN) -> Maker:
     """The maker of an op that is a function of NumPy, element by element."""
 
     def make(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
-        return function if _alike(operands, dtypes) else None
+        return _in_spare_memory(function, operands) if _alike(operands, dtypes) else None
 
     return make
+
+
+def _in_spare_memory(function: Any, operands: Sequence[Any]) -> Form:
+    """The function, whose results take memory that is there if they are large."""
+    if operands[0].nbytes < spare_arrays.LEAST or function not in _ARITHMETIC:
+        return function  # type: ignore[no-any-return]
+    return functools.partial(spare_arrays.arithmetic, function)
 
 
 def of_arrays(function: Form, of_scalars: Form) -> Any:
@@ -93,7 +103,7 @@ def _tanh_grad(y: Any, dy: Any) -> Any:
 
 def quotient(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     """Of floats."""
-    return np.divide if _alike(operands, _FLOATS) else None
+    return _in_spare_memory(np.divide, operands) if _alike(operands, _FLOATS) else None
 
 
 def square(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:

@@ -91,3 +91,29 @@ def test_batches_and_fetches_that_are_kept_do_not_change():
                 assert np.array_equal(first, second)
                 first[...] = -1
             assert all(second.min() >= 0 for _, second in kept)
+
+
+def test_arithmetic_on_large_arrays_takes_memory_that_is_there():
+    x = np.arange(200_000, dtype=np.float32)
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
+        fed = tf.placeholder(tf.float32, [200_000])
+        whether = tf.placeholder(tf.bool, [])
+        chosen = tf.where(whether, fed[::-1], fed)
+        results = [chosen / 4.0 - 1.0, tf.maximum(chosen * chosen, fed + 2.0), tf.minimum(fed, 3.0)]
+        kept = []
+        for turn in range(8):
+            kept.append(session.run(results, {fed: x + turn, whether: turn % 2 == 0}))
+    for turn, (scaled, larger, smaller) in enumerate(kept):
+        own = x + np.float32(turn)
+        picked = own[::-1] if turn % 2 == 0 else own
+        assert np.array_equal(scaled, picked / np.float32(4) - np.float32(1))
+        assert np.array_equal(larger, np.maximum(picked * picked, own + np.float32(2)))
+        assert np.array_equal(smaller, np.minimum(own, np.float32(3)))
+    spare_arrays._kept.clear()
+    first = spare_arrays.arithmetic(np.add, x, x)
+    before = address(first)
+    del first
+    assert address(spare_arrays.arithmetic(np.subtract, x, np.float32(1))) == before
+    wide = spare_arrays.arithmetic(np.add, x, np.ones((2, 1), np.float32))
+    assert wide.shape == (2, 200_000)
+    assert spare_arrays.arithmetic(np.add, x, np.float64(1) * np.ones(1)).dtype == np.float64

@@ -14,7 +14,7 @@ import scipy.stats
 import anabranch as tf
 from anabranch.core.contract import kernels
 from anabranch.core.graph.build import build
-from anabranch.ops.random import distributions
+from anabranch.ops.random import distributions, philox
 from anabranch.testing.check_gradients import check_gradients
 from anabranch.testing.kernels import run_op
 from anabranch.xla import engine, kernel_context
@@ -398,3 +398,16 @@ def test_key_and_counter_give_the_numbers_of_their_seed(kind, options):
         np.testing.assert_array_equal(*session.run([first, second]))
         with pytest.raises(tf.errors.InvalidArgumentError, match="Unsupported algorithm id: 2"):
             session.run(build(kind + "V2", [50], key, counter, 2, **options))
+
+
+def test_a_few_blocks_are_those_that_many_begin_with():
+    largest = 2**32 - 1
+    for counter in ([0, 0, 0, 0], [largest - 1, 0, 0, 0], [largest, largest, 5, 0], [largest - 3] + [largest] * 3):
+        stream = (np.array([7, largest], np.uint32), np.array(counter, np.uint32))
+        offsets = np.arange(20, dtype=np.uint64)
+        many = philox.blocks(np, stream, offsets)
+        few = [philox.blocks(np, stream, offsets[at : at + 5].reshape(5, 1)) for at in range(0, 20, 5)]
+        for lane in range(4):
+            assert few[0][lane].shape == (5, 1)
+            assert few[0][lane].dtype == many[lane].dtype
+            np.testing.assert_array_equal(np.concatenate([part[lane].ravel() for part in few]), many[lane])
