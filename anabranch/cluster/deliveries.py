@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from anabranch.cluster import shared_memory, transport, wire
@@ -34,14 +34,15 @@ class Deliveries:
     # ----------------------------------------------------------------------------------------------------------- giving
     def given(self, header: dict[str, Any], values: Sequence[Any]) -> bytes:
         """The answer to a task that fetches values."""
-        own = shared_memory.shown()
-        pid = own.pid if own is not None else 0
+        exchange, _ = self.received(header, ())
+        answer = {"pid": own_pid()}
+        return wire.encode(answer, values) if exchange is None else exchange.encode(answer, values)
+
+    def received(self, header: dict[str, Any], values: Sequence[Any]) -> tuple[Exchange | None, list[Any]]:
+        """What is shared with the task that calls, None if nothing is, and the values that it has sent."""
         taker = Shown.read(header.get("shown"))
-        exchange = self._exchange_to(taker) if taker is not None and header.get("expects") == pid else None
-        if exchange is None:
-            return wire.encode({"pid": pid}, values)
-        exchange.decoded(header, ())
-        return exchange.encode({"pid": pid}, values)
+        exchange = self._exchange_to(taker) if taker is not None and header.get("expects") == own_pid() else None
+        return exchange, list(values) if exchange is None else exchange.decoded(header, values)
 
     def _exchange_to(self, taker: Shown) -> Exchange | None:
         with self._lock:
@@ -61,14 +62,36 @@ class Deliveries:
         Raises:
             OpError: they are not there, or the task is gone, or the caller is.
         """
+        header = {"session": session, "step": step, "keys": list(keys)}
+        return self.asked(address, "Take", header, (), caller.when_gone)
+
+    def asked(
+        self,
+        address: str,
+        method: str,
+        header: dict[str, Any],
+        values: Sequence[Any],
+        when_gone: Callable[[Callable[[], None]], Any],
+    ) -> list[Any]:
+        """What the task at an address answers.
+
+        Args:
+            address: of the task.
+            method: what is called.
+            header: of the request.
+            values: of the request.
+            when_gone: is told what ends the call.
+
+        Raises:
+            OpError: that of the task, or it is gone, or the call has been ended.
+        """
         connection = transport.connection(address)
         pid, exchange = self._exchange_from(address, connection)
-        header = {"session": session, "step": step, "keys": list(keys)}
         own = shared_memory.shown()
         if exchange is not None and own is not None:
             header |= {"shown": own, "expects": pid}
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        caller.when_gone(connection.start("Take", header, (), None, answers.put, exchange))
+        when_gone(connection.start(method, header, values, None, answers.put, exchange))
         answer = answers.get()
         if isinstance(answer, errors.OpError):
             with self._lock:
@@ -90,3 +113,9 @@ class Deliveries:
             with self._lock:
                 known = self._from.setdefault(address, known)
         return known
+
+
+def own_pid() -> int:
+    """The process, if it can show others of its machine what it has; else 0."""
+    own = shared_memory.shown()
+    return own.pid if own is not None else 0

@@ -31,7 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.cluster import deliveries, shared_memory, transactions, transport, wire
+from anabranch.cluster import company, deliveries, shared_memory, transactions, transport, wire
+from anabranch.cluster.company import Company, Meetings
 from anabranch.cluster.deliveries import Deliveries
 from anabranch.cluster.rounds import Rounds
 from anabranch.cluster.shared_memory import Exchange
@@ -130,6 +131,9 @@ class Task:
         self.transactions = Transactions(self.name, _ask_outcome)
         self.rounds = Rounds()
         self.deliveries = Deliveries()
+        self.meetings = Meetings()
+        self.company = Company(self.name, self.incarnation, lambda: self.cluster, self.meetings, self.deliveries)
+        self.manager.company = self.company
         self._newest_round: list[int] = [0, -1]
         """Of the rounds that steps here have been part of: the process that counts them, and the number."""
         self._holds: dict[str, threading.Event] = {}
@@ -157,6 +161,7 @@ class Task:
             client: what the client shows to processes of its machine, or None.
         """
         manager = ResourceManager() if isolated else self.manager
+        manager.company = self.company
         worker = Worker(options, config, name, manager)
         forgotten = []
         with self._lock:
@@ -578,6 +583,7 @@ class Task:
             "Forget": forget,
             "Reset": reset,
             "Status": status,
+            **company.handlers(self.meetings, self.deliveries),
         }
 
 

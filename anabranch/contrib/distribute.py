@@ -12,7 +12,7 @@ from typing import Any
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract.api import module_attributes, public, publish_as
-from anabranch.distribute import inputs, parameter_server, reductions, replicas, towers
+from anabranch.distribute import inputs, multi_worker, parameter_server, reductions, replicas, towers
 from anabranch.distribute import strategy as strategies
 from anabranch.distribute.mirrored import local_devices
 
@@ -34,7 +34,7 @@ publish_as("contrib.distribute.in_cross_replica_context", replicas.in_cross_repl
 class _OwnBatches(towers.TowerStrategy):
     def experimental_distribute_dataset(self, dataset: Any) -> inputs.DistributedDataset:
         """A dataset of batches for each replica."""
-        return inputs.DistributedDataset(self.num_replicas_in_sync, dataset, False)
+        return inputs.DistributedDataset(len(self.extended.worker_devices), dataset, False)
 
 
 @public("contrib.distribute.MirroredStrategy")
@@ -97,8 +97,10 @@ class ParameterServerStrategy(towers.TowerStrategy, parameter_server.ParameterSe
 
 
 @public("contrib.distribute.CollectiveAllReduceStrategy")
-class CollectiveAllReduceStrategy(_OwnBatches, parameter_server.MultiWorkerMirroredStrategy):
-    """A copy of the variables on each GPU of one worker; see ``tf.distribute.MirroredStrategy``.
+class CollectiveAllReduceStrategy(_OwnBatches, multi_worker.MultiWorkerMirroredStrategy):
+    """A copy of the variables on each GPU of each worker.
+
+    See ``tf.distribute.experimental.MultiWorkerMirroredStrategy``.
 
     Args:
         num_gpus_per_worker: how many GPUs; the CPU if 0.

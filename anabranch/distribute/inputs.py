@@ -63,10 +63,13 @@ class DistributedIterator:
         count: how many replicas.
         iterator: gives elements of a dataset; or a function that gives the values of a replica.
         split: whether each element is cut into parts; otherwise each replica has an element of its own.
+        workers: how many workers share each element.
+        worker: the number of this one.
     """
 
-    def __init__(self, count: int, iterator: Any, split: bool) -> None:
+    def __init__(self, count: int, iterator: Any, split: bool, workers: int = 1, worker: int = 0) -> None:
         self._count, self._iterator, self._split = count, iterator, split
+        self._workers, self._worker = workers, worker
 
     @property
     def initializer(self) -> Any:
@@ -109,8 +112,9 @@ class DistributedIterator:
             return values.regroup(elements)
 
     def _parts(self, batch: Any) -> Any:
-        """The rows of a batch for each replica, in order; as evenly as possible."""
-        if self._count == 1:
+        """The rows of a batch for each replica of this worker, in order; as evenly as possible."""
+        count, first = self._count * self._workers, self._count * self._worker
+        if count == 1:
             return batch
         size = batch.shape.as_list()[0] if batch.shape.ndims else None
         if batch.shape.ndims == 0:
@@ -119,16 +123,20 @@ class DistributedIterator:
                     "a dataset of scalars", "a dataset of batches, which replicas share", "dataset.batch(global_batch)"
                 )
             )
-        if size is not None and size % self._count == 0:
-            return PerReplica(build("Split", 0, batch, num_split=self._count))
+        if size is not None and size % count == 0:
+            return _own(build("Split", 0, batch, num_split=count)[first : first + self._count])
         rows = build("StridedSlice", build("Shape", batch), [0], [1], [1], shrink_axis_mask=1)
-        each = build("FloorDiv", build("Add", rows, self._count - 1), self._count)
+        each = build("FloorDiv", build("Add", rows, count - 1), count)
         parts = []
-        for i in range(self._count):
+        for i in range(first, first + self._count):
             begin = build("Minimum", build("Mul", each, i), rows)
             end = build("Minimum", build("Mul", each, i + 1), rows)
             parts.append(build("StridedSlice", batch, build("Pack", [begin]), build("Pack", [end]), [1]))
-        return PerReplica(parts)
+        return _own(parts)
+
+
+def _own(parts: Any) -> Any:
+    return PerReplica(parts) if len(parts) > 1 else parts[0]
 
 
 class DistributedDataset:
@@ -138,18 +146,23 @@ class DistributedDataset:
         count: how many replicas.
         dataset: the dataset of global batches, or of batches of each replica.
         split: whether its elements are cut into parts.
+        workers: how many workers share each element.
+        worker: the number of this one.
     """
 
-    def __init__(self, count: int, dataset: Any, split: bool) -> None:
+    def __init__(self, count: int, dataset: Any, split: bool, workers: int = 1, worker: int = 0) -> None:
         self._count, self._dataset, self._split = count, dataset, split
+        self._share = workers, worker
 
     def make_initializable_iterator(self, shared_name: str | None = None) -> DistributedIterator:
         """An iterator with an ``initializer``."""
-        return DistributedIterator(self._count, self._dataset.make_initializable_iterator(shared_name), self._split)
+        return DistributedIterator(
+            self._count, self._dataset.make_initializable_iterator(shared_name), self._split, *self._share
+        )
 
     def make_one_shot_iterator(self) -> DistributedIterator:
         """An iterator that begins by itself."""
-        return DistributedIterator(self._count, self._dataset.make_one_shot_iterator(), self._split)
+        return DistributedIterator(self._count, self._dataset.make_one_shot_iterator(), self._split, *self._share)
 
     @property
     def element_spec(self) -> Any:
@@ -157,9 +170,11 @@ class DistributedDataset:
         return self._dataset.element_spec
 
 
-def of_function(count: int, function: Callable[[InputContext], Any]) -> DistributedIterator:
+def of_function(
+    count: int, function: Callable[[InputContext], Any], context: InputContext | None = None
+) -> DistributedIterator:
     """The iterator of an input function: each replica has elements of its own."""
-    given = function(InputContext(1, 0, count))
+    given = function(context or InputContext(1, 0, count))
     if callable(given) and not hasattr(given, "make_initializable_iterator"):
         return DistributedIterator(count, given, False)
     return DistributedDataset(count, given, False).make_initializable_iterator()

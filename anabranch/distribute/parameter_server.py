@@ -1,14 +1,12 @@
-"""Strategies for clusters: variables on parameter servers; and what is not there across processes."""
+"""A strategy for clusters: variables on parameter servers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.distribute.cluster_resolvers import ClusterResolver, TFConfigClusterResolver
-from anabranch.distribute.mirrored import MirroredStrategy
 from anabranch.distribute.strategy import Strategy, StrategyExtended
 from anabranch.train.cluster_spec import ClusterSpec
 from anabranch.train.device_setter import replica_device_setter
@@ -82,37 +80,3 @@ class ParameterServerStrategy(Strategy):
         extended._devices = (worker,)
         extended._variable_device = replica_device_setter(worker_device=worker, cluster=cluster)
         self._extended = extended
-
-
-@public("distribute.experimental.MultiWorkerMirroredStrategy")
-class MultiWorkerMirroredStrategy(MirroredStrategy):
-    """:class:`MirroredStrategy` for one worker; for several it is not there.
-
-    Args:
-        communication: kept for compatibility.
-        cluster_resolver: knows the cluster; ``TF_CONFIG`` does if None.
-
-    Raises:
-        UnimplementedError: the cluster has several workers.
-    """
-
-    def __init__(
-        self,
-        communication: Any = None,
-        cluster_resolver: ClusterResolver | None = None,
-        devices: Sequence[str] | None = None,
-    ) -> None:
-        cluster = (cluster_resolver or TFConfigClusterResolver()).cluster_spec()
-        workers = sum(cluster.num_tasks(job) for job in cluster.jobs if job not in ("ps", "evaluator"))
-        if workers > 1:
-            raise errors.UnimplementedError(
-                None,
-                None,
-                errors.message(
-                    f"variables mirrored over {workers} workers",
-                    "the devices of one process",
-                    "ParameterServerStrategy with tf.SessionOptions(consistency='sync') or tf.train."
-                    "SyncReplicasOptimizer",
-                ),
-            )
-        super().__init__(devices)

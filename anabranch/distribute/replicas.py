@@ -190,7 +190,7 @@ def run(strategy: Any, function: Callable[..., Any], args: Sequence[Any], kwargs
     Raises:
         RuntimeError: some replicas merge where others have ended.
     """
-    count = strategy.num_replicas_in_sync
+    count = len(strategy.extended.worker_devices)
     shared: dict[Any, list[Any]] = {}
     graph = get_default_graph()
 

@@ -50,7 +50,8 @@ class TowerStrategy(Strategy):
     @property
     def worker_device_index(self) -> Any:
         """The number of each tower, as an argument for :meth:`call_for_each_tower`."""
-        return PerReplica(range(self.num_towers)) if self.num_towers > 1 else 0
+        count = len(self.extended.worker_devices)
+        return PerReplica(range(count)) if count > 1 else 0
 
     def non_slot_devices(self, var_list: Sequence[Any]) -> Any:
         """Where variables of an optimizer are that belong to no other."""
@@ -70,7 +71,7 @@ class TowerStrategy(Strategy):
 
     def distribute_dataset(self, dataset_fn: Callable[[], Any]) -> inputs.DistributedDataset:
         """The dataset that a function makes, of which each tower gets elements of its own."""
-        return inputs.DistributedDataset(self.num_towers, dataset_fn(), False)
+        return inputs.DistributedDataset(len(self.extended.worker_devices), dataset_fn(), False)
 
     def broadcast(self, tensor: Any, destinations: Any = None) -> Any:
         """A tensor on devices: those of the towers, if none are named."""

@@ -8,7 +8,9 @@ their values in the order of their devices, as TensorFlow ranks them, and of the
 graph that was imported twice has twice as many members of a key: they meet in the order of their creation.
 
 What members on several devices then compute is the same op on the same inputs, which is one collective to the compiled
-tier. Members in other processes, or in the bodies of functions, are not found: such a step is refused by name.
+tier. Members that are not in the graph are in those of other tasks of a cluster: what the members here have is brought
+to the first worker, and what comes back is for all of them (:mod:`anabranch.cluster.company`). Members in the bodies of
+functions are not found, and refused by name.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from anabranch.core import device as device_names
-from anabranch.core import errors
 from anabranch.core.contract.meetings import Meeting
+from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
 from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.regions import needed
@@ -45,11 +48,7 @@ class Expansion(NamedTuple):
 
 
 def expanded(fetches: Sequence[Any], feeds: Sequence[Tensor]) -> Expansion | None:
-    """The step with its collective ops replaced; None if it needs none.
-
-    Raises:
-        UnimplementedError: members of one of them are not in the graph.
-    """
+    """The step with its collective ops replaced; None if it needs none."""
     fed = frozenset(feeds)
     roots = [fetch.op if isinstance(fetch, Tensor) else fetch for fetch in fetches if fetch not in fed]
     members = _members(needed(roots, fed))
@@ -69,7 +68,10 @@ def expanded(fetches: Sequence[Any], feeds: Sequence[Tensor]) -> Expansion | Non
     ops = sorted(companies, key=lambda op: op._id)
     plan = portable_plan.unpack(portable_plan.pack([*fetches, *ops], feeds))
     copies: dict[Operation, Any] = dict(zip(ops, plan.fetches[len(fetches) :], strict=True))
-    results = {copies[op]: _replaced(plan.graph, copies[op], [copies[other] for other in companies[op]]) for op in ops}
+    results: dict[Any, Tensor] = {}
+    exchanges: dict[Operation, Tensor] = {}
+    for op in ops:
+        results[copies[op]] = _replaced(plan.graph, copies[op], [copies[other] for other in companies[op]], exchanges)
     new: list[Any] = []
     for fetch in plan.fetches[: len(fetches)]:
         if isinstance(fetch, Tensor):
@@ -77,7 +79,24 @@ def expanded(fetches: Sequence[Any], feeds: Sequence[Tensor]) -> Expansion | Non
         else:
             new.append(results[fetch].op if fetch in results else fetch)
     stand_for = {results[copies[op]].op: op for op in ops}
+    stand_for |= {exchange.op: op for op in ops if (exchange := exchanges.get(copies[op])) is not None}
     return Expansion(plan.graph, tuple(new), plan.feeds, stand_for, user_graph)
+
+
+def _exchanged(meeting: Meeting, company: Sequence[Operation], values: Sequence[Tensor]) -> Tensor:
+    """What becomes of the values of members here and in other tasks."""
+    own = meeting.combine(values) if values else convert.constant(0, company[0]._outputs[0].dtype)
+    result: Tensor = build(
+        "AnabranchExchange",
+        own,
+        name=f"{company[0].name}_with_others",
+        key=repr(meeting.key),
+        how=meeting.how,
+        size=meeting.size,
+        mine=len(company),
+        sends=bool(values),
+    )
+    return result
 
 
 def _members(ops: Sequence[Operation]) -> list[Operation]:
@@ -102,16 +121,6 @@ def _company(op: Operation, alike: Sequence[Operation]) -> list[Operation]:
     size = _meeting(op).size
     first = alike.index(op) // size * size if size > 0 else 0
     company = list(alike[first : first + size])
-    if len(company) != size:
-        raise errors.UnimplementedError(
-            None,
-            op,
-            errors.message(
-                f"{op.type} {op.name!r} of {size} members, of which {len(company)} are in the graph",
-                "all members in one graph, on devices of one session",
-                "tf.train.SyncReplicasOptimizer, or tf.SessionOptions(consistency='sync'), for several processes",
-            ),
-        )
     return sorted(company, key=lambda member: (_place(member), member._id))
 
 
@@ -120,14 +129,24 @@ def _place(op: Operation) -> tuple[Any, ...]:
     return (fields.job or "", fields.replica or 0, fields.task or 0, fields.device_type or "", fields.device_index or 0)
 
 
-def _replaced(graph: Graph, member: Operation, company: Sequence[Operation]) -> Tensor:
+def _replaced(
+    graph: Graph, member: Operation, company: Sequence[Operation], exchanges: dict[Operation, Tensor]
+) -> Tensor:
     """What a member gives, built in its place; whoever took the member's takes it."""
     meeting = _meeting(member)
     operands = [(other, _meeting(other).operand) for other in company]
     values = [other._inputs[at] for other, at in operands if at is not None]
-    with graph.as_default(), graph.shared_site(), graph.device(None), graph.device(member.device):
-        with graph.control_dependencies(list(member._control_inputs)), graph.name_scope(f"{member.name}_of_all/"):
-            result: Tensor = meeting.build(values)
+    with graph.as_default(), graph.shared_site(), graph.device(None):
+        exchanged = exchanges.get(company[0])
+        if len(company) < meeting.size and exchanged is None:
+            with graph.device(company[0].device):
+                exchanged = exchanges[company[0]] = _exchanged(meeting, company, values)
+                exchanged.op.user_site, exchanged.op.original = member.user_site, member.original
+        with graph.device(member.device), graph.control_dependencies(list(member._control_inputs)):
+            with graph.name_scope(f"{member.name}_of_all/"):
+                result: Tensor = meeting.combine(values) if exchanged is None else build("Identity", exchanged)
+                if meeting.finish is not None:
+                    result = meeting.finish(result)
     result.op.user_site, result.op.original = member.user_site, member.original
     (output,) = member._outputs
     for user in output.consumers():

@@ -81,7 +81,7 @@ class SecondOrStepTimer:
         if step == last:
             return False
         if self._secs is not None:
-            return time.time() >= when + self._secs
+            return not 0.0 <= time.time() - when < self._secs  # nor if the clock was set back meanwhile
         return self._steps is not None and step >= last + self._steps
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:

@@ -23,6 +23,7 @@ from anabranch.core.protos import config_pb2
 from anabranch.platform import logging
 from anabranch.train import basic_session_run_hooks, coordinator, session_manager, session_run_hook, termination
 from anabranch.train.session_manager import Scaffold
+from anabranch.variables import replica_frames
 
 _LOST = (errors.AbortedError, errors.UnavailableError)
 
@@ -461,6 +462,13 @@ class SingularMonitoredSession(_Monitored):
 _UNSET = object()
 
 
+def _has_own_variables() -> bool:
+    """Whether a strategy is in force by which each worker has variables of its own, chief or not."""
+    frame = replica_frames.top()
+    extended = None if frame is None else frame.strategy.extended
+    return extended is not None and extended.experimental_between_graph and extended.experimental_should_init
+
+
 @public("train.MonitoredTrainingSession")
 def MonitoredTrainingSession(
     master: str = "",
@@ -486,7 +494,8 @@ def MonitoredTrainingSession(
 
     Args:
         master: the target.
-        is_chief: initialise or restore, and save; otherwise wait for the chief.
+        is_chief: initialise or restore, and save; otherwise wait for the chief, unless a strategy whose scope this is
+            gives each worker variables of its own: then each initialises or restores them.
         checkpoint_dir: a folder to restore from and save to.
         scaffold: ops and helpers.
         hooks: hooks beside those.
@@ -513,6 +522,8 @@ def MonitoredTrainingSession(
     all_hooks: list[Any] = [termination.TerminationHook(is_chief)] if master else []
     if not is_chief:
         creator: SessionCreator = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
+        if _has_own_variables():
+            creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
         return MonitoredSession(creator, [*all_hooks, *(hooks or [])], stop_grace_period_secs)
     all_hooks += chief_only_hooks or []
     creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)

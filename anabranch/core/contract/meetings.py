@@ -20,5 +20,9 @@ class Meeting(NamedTuple):
     """How many members there are."""
     operand: int | None
     """Which of its inputs the member brings; None for one that only takes."""
-    build: Callable[[Sequence[Any]], Any]
-    """Builds what the member gives, from what all bring, in their order."""
+    how: str
+    """What becomes of the values: ``sum``, ``prod``, ``min``, ``max``, ``concat``, or the ``first``."""
+    combine: Callable[[Sequence[Any]], Any]
+    """Builds that, from the values of members of one graph, in their order."""
+    finish: Callable[[Any], Any] | None = None
+    """Builds what the member gives from what has become of all values; None if it is that."""

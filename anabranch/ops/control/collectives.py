@@ -1,8 +1,9 @@
 """Collective ops: members on several devices, each with one value, of which each gives what they make of all values.
 
 No member computes anything by itself: a step that needs one is planned with the op that takes the values of all members
-instead (:mod:`anabranch.rewrite.collectives`), which several devices compute as one collective of XLA. ``NcclReduce``
-and ``NcclBroadcast`` take all that they need, and are ops like others.
+instead (:mod:`anabranch.runtime.collectives`), which several devices compute as one collective of XLA; what the members
+of one process have is brought to those of others by ``AnabranchExchange``. ``NcclReduce`` and ``NcclBroadcast`` take
+all that they need, and are ops like others.
 """
 
 from __future__ import annotations
@@ -73,12 +74,9 @@ _REDUCTIONS: dict[str, Callable[[Sequence[Any]], Any]] = {
 _OF_MERGE = {"Add": "sum", "Mul": "prod", "Min": "min", "Max": "max"}
 
 
-def _reduced(merge: str, final: str, values: Sequence[Any]) -> Any:
-    total = _REDUCTIONS[_OF_MERGE[merge]](values)
-    if final == "Id":
-        return total
+def _divided(size: int, total: Any) -> Any:
     whole = total.dtype.is_integer
-    return build("TruncateDiv" if whole else "RealDiv", total, convert.constant(len(values), total.dtype))
+    return build("TruncateDiv" if whole else "RealDiv", total, convert.constant(size, total.dtype))
 
 
 def _gathered(values: Sequence[Any]) -> Any:
@@ -121,29 +119,30 @@ def _group(op: Any) -> tuple[int, tuple[Any, ...]]:
 
 
 def _meets_to_reduce(op: Any) -> Meeting:
-    merge, final = op._attrs["merge_op"], op._attrs["final_op"]
+    how = _OF_MERGE[op._attrs["merge_op"]]
     size, key = _group(op)
-    return Meeting(("reduce", *key), size, 0, functools.partial(_reduced, merge, final))
+    finish = functools.partial(_divided, size) if op._attrs["final_op"] == "Div" else None
+    return Meeting(("reduce", *key), size, 0, how, _REDUCTIONS[how], finish)
 
 
 def _meets_to_gather(op: Any) -> Meeting:
     size, key = _group(op)
-    return Meeting(("gather", *key), size, 0, _gathered)
+    return Meeting(("gather", *key), size, 0, "concat", _gathered)
 
 
 def _meets_to_send(op: Any) -> Meeting:
     size, key = _group(op)
-    return Meeting(("broadcast", *key), size, 0, _sent)
+    return Meeting(("broadcast", *key), size, 0, "first", _sent)
 
 
 def _meets_to_receive(op: Any) -> Meeting:
     size, key = _group(op)
-    return Meeting(("broadcast", *key), size, None, _sent)
+    return Meeting(("broadcast", *key), size, None, "first", _sent)
 
 
 def _meets_by_name(op: Any) -> Meeting:
-    attrs = op._attrs
-    return Meeting(("nccl", attrs["shared_name"]), attrs["num_devices"], 0, _REDUCTIONS[attrs["reduction"]])
+    attrs, how = op._attrs, op._attrs["reduction"]
+    return Meeting(("nccl", attrs["shared_name"]), attrs["num_devices"], 0, how, _REDUCTIONS[how])
 
 
 # -------------------------------------------------------------------------------------------------------------- shapes
@@ -248,6 +247,41 @@ for _type, _signature, _attributes, _shape, _meets, _doc in _MEMBERS:
         meets=_meets,
         gradient=_NO_GRADIENT,
     )
+
+
+class AnabranchExchange(Op):
+    """What becomes of the values of the members of a collective in several tasks of a cluster, of which this task has
+    `mine`; waits for the others.
+    """
+
+    signature = "input: T -> output: T"
+    attrs = {
+        "T": Type("bool bfloat16 half float double int32 int64"),
+        "key": String(),
+        "how": String(allowed="sum prod min max concat first"),
+        "size": Int(minimum=1),
+        "mine": Int(minimum=1),
+        "sends": Bool(True),
+    }
+    effect = channel()
+    may_block = True
+    gradient = NotDifferentiable("the members of other tasks have gradients of their own")
+
+    def shape(c):
+        if c.attrs["how"] == "concat":
+            own = c.shape(0)
+            return None if own is None else (None, *own[1:])
+        return c.shape(0) if c.attrs["sends"] else None
+
+    def host_kernel(ctx, inputs, attrs):
+        company = None if ctx.manager is None else ctx.manager.shared.company
+        ctx.check(
+            company is not None,
+            errors.UnimplementedError,
+            f"a collective of {attrs['size']} members, of which {attrs['mine']} are in the graph, in a session of no "
+            "cluster; instead: tf.Session(server.target) in each process, or all members in one graph",
+        )
+        return company.meet(attrs, inputs[0], ctx.cancellation)
 
 
 # ---------------------------------------------------------------------------------------------------------------- NCCL

@@ -268,6 +268,8 @@ class ResourceManager:
         """The claims of transactions over several tasks, which others may not look behind."""
         self._watched = 0
         self.spares = Spares()
+        self.company: Any = None
+        """What meets the members of collectives in other processes, where the resources are those of a task."""
         self.in_flight: list[Any] = []
         """Pipelines with steps whose checks nobody has read yet (runtime/pipeline.py)."""
         entropy = os.environ.get("ANABRANCH_SEED") if seed is None else seed

@@ -17,5 +17,6 @@ KINDS = (
     "NcclAllReduce",
     "NcclReduce",
     "NcclBroadcast",
+    "AnabranchExchange",
 )
 ROWS = [elsewhere(kind, FILE, f'"{kind}"') for kind in KINDS]
