@@ -54,7 +54,7 @@ class _OfWorkers(StrategyExtended):
         self.should_checkpoint = self.should_save_summary = index == 0
         self._keys = itertools.count(1)
 
-    def _group(self) -> dict[str, int]:
+    def _group(self) -> dict[str, Any]:
         return {"group_size": self.count, "group_key": _GROUP, "instance_key": next(self._keys)}
 
     # -------------------------------------------------------------------------------------------------------- variables
@@ -69,7 +69,7 @@ class _OfWorkers(StrategyExtended):
             arguments = {**arguments, "initial_value": initial}
         return super()._made(next_creator, arguments)
 
-    def _of_first_worker(self, value: Any, keys: dict[str, int]) -> Any:
+    def _of_first_worker(self, value: Any, keys: dict[str, Any]) -> Any:
         allowed = (dtypes.bool_, dtypes.float32, dtypes.float16, dtypes.float64, dtypes.int32, dtypes.int64)
         if value.dtype.base not in allowed:
             return value
