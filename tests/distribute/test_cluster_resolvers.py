@@ -101,9 +101,16 @@ def test_variables_of_a_parameter_server_strategy_are_on_the_servers(monkeypatch
             assert not strategy.extended.should_checkpoint
 
 
-def test_mirrors_over_several_workers_are_refused(monkeypatch):
-    monkeypatch.setenv("TF_CONFIG", CONFIG % 0)
-    with pytest.raises(tf.errors.UnimplementedError, match="mirrored over 2 workers"):
-        tf.distribute.experimental.MultiWorkerMirroredStrategy()
+@pytest.mark.parametrize(
+    "make", [tf.distribute.experimental.MultiWorkerMirroredStrategy, tf.contrib.distribute.CollectiveAllReduceStrategy]
+)
+def test_mirrors_over_several_workers_are_on_each_of_them(monkeypatch, make):
+    monkeypatch.setenv("TF_CONFIG", CONFIG % 1)
+    strategy = make()
+    assert strategy.num_replicas_in_sync == 2
+    assert list(strategy.extended.worker_devices) == ["/job:worker/task:1/device:CPU:0"]
+    assert not strategy.extended.should_checkpoint
+    with tf.Graph().as_default(), strategy.scope():
+        assert tf.get_variable("v", [2]).device == "/job:worker/task:1/device:CPU:0"
     monkeypatch.delenv("TF_CONFIG")
-    assert tf.distribute.experimental.MultiWorkerMirroredStrategy().num_replicas_in_sync == 1
+    assert make().num_replicas_in_sync == 1
