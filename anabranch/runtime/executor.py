@@ -280,7 +280,7 @@ class Executor:
                 elif isinstance(wave[0], stretches.Stretch):
                     wave[0].run(attempt)
                 else:
-                    host_ops.run(attempt, wave[0])
+                    host_ops.run(attempt, wave[0], in_turn=True)
                 if stats is not None:
                     ended = time.time()
                     for item in wave:

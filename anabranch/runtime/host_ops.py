@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.state_key import StateKey
 from anabranch.core.values import sizes
 from anabranch.runtime.attempt import Attempt
-from anabranch.runtime.interpreter import body_calls, nested
+from anabranch.runtime.interpreter import body_calls, nested, rows_in_place
 from anabranch.runtime.interpreter.python_results import same
 from anabranch.runtime.interpreter.straight_line import only_computes
 from anabranch.runtime.plans.items import HostItem
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from anabranch.runtime.runner import Runner
 
 
-def run(attempt: Attempt, item: HostItem) -> None:
-    """Run an op of a segment; a Python function that has been called with the same inputs is not called again."""
+def run(attempt: Attempt, item: HostItem, in_turn: bool = False) -> None:
+    """Run an op of a segment; a Python function that has been called with the same inputs is not called again.
+
+    ``in_turn`` says that the items of the segment run in their order, each once.
+    """
     op, env, runner = item.op, attempt.env, attempt.runner
     attempt.step.token.at = op
     short = item.short
@@ -45,7 +48,8 @@ def run(attempt: Attempt, item: HostItem) -> None:
     if op in runner.plan.lent_reads:
         env[op._outputs[0]] = env[item.sources[0]]  # type: ignore[index]
         return
-    operands = _operands(attempt, item)
+    own = rows_in_place.taken(attempt, item) if in_turn and item.writes else None
+    operands = _operands(attempt, item, own or {})
     remembered = attempt.memo.get(op)
     if remembered is not None and same(remembered[0], operands):
         values = remembered[1]
@@ -63,7 +67,8 @@ def run(attempt: Attempt, item: HostItem) -> None:
             consumed = int(definition.consumes(lowering.TraceShapes(op, operands)))
             require_room(op, operands, consumed)
             attempt.advances.append((counter, consumed))
-        values = call(runner, op, operands, attempt.step.token, philox)
+        overwritten = _Overwritten(own.values(), attempt.transaction.old_rows) if own else None
+        values = call(runner, op, operands, attempt.step.token, philox, overwritten=overwritten)
         if definition.effect.kind == "io":
             attempt.memo[op] = (operands, values)
     writes = item.writes
@@ -79,12 +84,21 @@ def run(attempt: Attempt, item: HostItem) -> None:
                 env[output] = value
 
 
-def _operands(attempt: Attempt, item: HostItem) -> list[Any]:
+class _Overwritten(NamedTuple):
+    """Arrays that a kernel may write rows of, and where their old rows are to be kept."""
+
+    arrays: Collection[np.ndarray]
+    old_rows: list[tuple[np.ndarray, Any, np.ndarray]]
+
+
+def _operands(attempt: Attempt, item: HostItem, own: dict[int, np.ndarray]) -> list[Any]:
     env, definition = attempt.env, item.op.definition
     take = lent if may_borrow(definition) else to_host
     operands: list[Any] = []
-    for key in item.sources:
-        if definition.effect.presence and isinstance(key, StateKey):
+    for position, key in enumerate(item.sources):
+        if position in own:
+            operands.append(own[position])
+        elif definition.effect.presence and isinstance(key, StateKey):
             operands.append(np.bool_(key.index > 0 or attempt.runner.slot(key.maker).version is not None))
         else:
             # A version that is not there is one that the op allows to be absent; see plans/binding.py.
@@ -164,6 +178,7 @@ def call(
     token: CancellationToken,
     philox: Any = None,
     pieces: list[Any] | None = None,
+    overwritten: _Overwritten | None = None,
 ) -> list[Any]:
     """What the kernel of an op gives; an error names the op. ``pieces`` takes what the kernel notes of its work."""
     definition = op.definition
@@ -177,6 +192,7 @@ def call(
         context.philox = philox
         context.precision = precision
         context.pieces = pieces
+        context.overwritten = overwritten
         return kernels.run_on_host(definition, operands, op._attrs, context)
 
     watcher = runner.bodies.watcher
@@ -253,10 +269,18 @@ def refused_by_shape(plan: Any, op: Operation, operands: Sequence[Any]) -> error
 class _StepContext(kernels.HostContext):
     """Host context of a step: resolves handles in its resource manager."""
 
+    overwritten: _Overwritten | None = None
+
     def __init__(self, op: Operation, runner: Runner):
         super().__init__(op, runner.resource)
         self._manager = runner.manager
         self._runner = runner
+
+    def written(self, array: Any, rows: Any) -> np.ndarray:
+        if self.overwritten is None or not any(array is own for own in self.overwritten.arrays):
+            return super().written(array, rows)
+        self.overwritten.old_rows.append((array, rows, array[rows]))
+        return array
 
     def handle(self, kind: str, container: str, name: str, device: str) -> ResourceHandle:
         return ResourceHandle(kind, container, name, device)

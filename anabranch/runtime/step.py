@@ -82,7 +82,7 @@ class Step:
 class Transaction:
     """What one attempt at a segment holds of a manager's state, from its first read to its end."""
 
-    __slots__ = ("_claim", "_pinned", "interrupts", "manager", "shown", "taken", "token")
+    __slots__ = ("_claim", "_pinned", "_row_slots", "interrupts", "manager", "old_rows", "shown", "taken", "token")
 
     def __init__(self, manager: ResourceManager, token: CancellationToken) -> None:
         self.manager = manager
@@ -94,6 +94,20 @@ class Transaction:
         """Variables whose buffers a program may have been given."""
         self._claim: Claim | None = None
         self._pinned: list[Version] = []
+        self._row_slots: list[Slot] = []
+        self.old_rows: list[tuple[np.ndarray, Any, np.ndarray]] = []
+        """What was overwritten where it stood: arrays, indices of rows, and these."""
+
+    @property
+    def claims(self) -> bool:
+        """Whether variables are held."""
+        return self._claim is not None
+
+    def take_rows(self, slot: Slot) -> bool:
+        """Take a variable whose rows are to be written where they are; whether nobody has it pinned."""
+        self.interrupts.hold()
+        self._row_slots.append(slot)
+        return self.manager.take_all([slot.version])  # type: ignore[list-item]
 
     @property
     def may_be_left(self) -> bool:
@@ -150,6 +164,10 @@ class Transaction:
     def fail(self) -> None:
         """Note that the attempt has failed: buffers that were given away and not replaced are lost."""
         self.interrupts.hold()  # a second Ctrl-C does not keep :meth:`end` from letting go
+        for array, rows, old in reversed(self.old_rows):
+            array[rows] = old
+        if self._row_slots:
+            self.manager.settle(self._row_slots)
         if self.taken:
             self.manager.settle(self.taken)
 

@@ -92,7 +92,7 @@ def own(value: Any) -> Any:
         array = spare_arrays.copy(value)
         return array if array.ndim else array[()]
     if isinstance(value, (Version, Published)):
-        value = value.value
+        value = value.unexposed if isinstance(value, Version) else value.value  # copied while the version is held
     if isinstance(value, Padded):
         return value.exact()
     if isinstance(value, ResourceHandle) or not hasattr(value, "__array__"):  # a handle, a list of tensors

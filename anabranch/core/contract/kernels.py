@@ -188,6 +188,10 @@ class HostContext(KernelContext):
                 check_text(text, payload, summarize, getattr(self.op, "name", "")),
             )
 
+    def written(self, array: Any, rows: Any) -> np.ndarray:
+        """The array whose ``rows`` (an index) a kernel is to write to: a copy, or ``array`` itself if that may be."""
+        return np.array(array)
+
     @property
     def manager(self) -> Any:
         """The session's resources, which state that an op keeps for itself lives as long as; None outside a step."""

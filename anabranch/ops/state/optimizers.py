@@ -234,9 +234,10 @@ def _by_rows(ctx: Any, step: Any, old: tuple[Any, ...], grad: Any, indices: Any)
     if ctx.distinct_rows and not ctx.host:
         return write(old, indices)
     if ctx.host:
-        result = tuple(np.array(array) for array in old)
+        result = tuple(ctx.written(array, indices) for array in old)
         if row_sums.are_distinct(indices):
-            for array, new in zip(result, step(tuple(array.take(indices, axis=0) for array in old), grad), strict=True):
+            taken = tuple(array.take(indices, axis=0) for array in result)
+            for array, new in zip(result, step(taken, grad), strict=True):
                 array[indices] = new
             return result
     rank = _occurrences(xp, indices, ctx.host)

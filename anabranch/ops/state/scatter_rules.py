@@ -232,7 +232,7 @@ def scatter_rows(ctx: Any, mode: str, value: Any, indices: Any, updates: Any) ->
     if mode == "Div":
         return _divide_rows(ctx, value, flat, updates)
     if ctx.host:
-        result = np.array(value)
+        result = ctx.written(value, flat)
         if mode == "Update":
             result[flat] = updates
         elif mode in ("Add", "Sub") and updates.ndim and not is_half(value.dtype):
@@ -252,7 +252,7 @@ def _divide_rows(ctx: Any, value: Any, flat: Any, updates: Any) -> Any:
         else ctx.xp.broadcast_to(updates, (flat.shape[0], *value.shape[1:]))
     )
     if ctx.host:
-        result = np.array(value)
+        result = ctx.written(value, flat)
         for i, row in enumerate(flat):
             result[row] = truncated_divide(np, result[row], rows[i])
         return result
@@ -279,8 +279,8 @@ def scatter_slices(ctx: Any, mode: str, value: Any, indices: Any, updates: Any, 
         if drop:
             inside = np.all((flat >= 0) & (flat < np.array(value.shape[:depth])), axis=1)
             flat, updates = flat[inside], updates[inside]
-        result = np.array(value)
         index = tuple(flat[:, i] for i in range(depth))
+        result = ctx.written(value, index)
         if mode == "Update":
             result[index] = updates
         elif mode in ("Add", "Sub") and depth and result.size and not is_half(value.dtype):

@@ -20,6 +20,8 @@ class HostItem:
     wave: ClassVar[int] = -1
     short: Any = None
     """What runs it with the least of frames, False if nothing does; see ``host_ops.short_form``."""
+    rows_in_place: tuple[int, ...] | None = None
+    """Operands that it may write rows of where they are, once that is known; see ``interpreter/rows_in_place.py``."""
 
 
 @dataclasses.dataclass(eq=False)

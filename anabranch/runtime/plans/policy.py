@@ -29,7 +29,7 @@ HOST_OP = 8.0
 """Interpreting one op, besides its work."""
 HOST_PER_ELEMENT = 0.0015
 HOST_PER_COPIED = 0.003
-"""An element of a variable that is written, which the interpreter copies to memory that is new."""
+"""An element of a variable that is written as a whole, which the interpreter copies to memory that is new."""
 HOST_PER_FLOP = 0.00002
 HOST_PER_INDEXED_FLOP = 0.0003
 """The same for ops that look their operands up element by element."""
@@ -122,13 +122,16 @@ def cost_of(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> f
     """Modelled microseconds of interpreting one op, once the shapes of its inputs and outputs are known."""
     definition = op.definition
     elements, copied = 0.0, 0.0
+    by_rows = definition.predication is not None and definition.predication.kind == "rows"  # written where they are
     for output in op._outputs:
+        if by_rows and output.dtype.is_ref:
+            continue
         elements += _size(known[output][0] if output in known else output._shape)
     for key in plan.sources(op):
         if isinstance(key, Tensor):
             shape = known[key][0] if key in known else key._shape
             elements += _size(shape) if not definition.shape_only else 0
-    if definition.effect.kind == "write":
+    if definition.effect.kind == "write" and not by_rows:
         for tensor in op._inputs:
             handle = tensor.handle_data
             if tensor.dtype.is_ref or handle is not None:  # the interpreter copies what it writes

@@ -17,7 +17,7 @@ from anabranch.runtime.values import to_host
 
 def borrowed(version: Version) -> np.ndarray:
     """The value of a pinned version: a view of its buffer if it is in the host's memory, a copy otherwise."""
-    value = version.value
+    value = version.unexposed
     if isinstance(value, np.ndarray):
         return value
     if version._host is not None:

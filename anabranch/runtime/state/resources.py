@@ -5,7 +5,7 @@ variable is a :class:`Slot` holding one immutable :class:`Version`. The rules th
 
 1. A version is never changed in place while anybody can see it. Readers *pin* the version that they use; a writer may
    give an unpinned version's buffer to XLA (``take``), which makes it invisible until the writer publishes the next
-   one.
+   one. An interpreted step may take it for itself, to write some of its rows (``interpreter/rows_in_place.py``).
 2. Writers of overlapping variables queue: a segment that writes holds its variables (those it reads shared, those it
    writes exclusively) from its first read to its commit. All of them are taken at once, so that no cycle of waits can
    form. Read-only segments take no part in this and never wait for a writer's computation.
@@ -76,16 +76,25 @@ class ResourceHandle:
 class Version:
     """One immutable value of a variable: a NumPy array or a device array."""
 
-    __slots__ = ("_elsewhere", "_host", "_kept", "pins", "taken", "value")
+    __slots__ = ("_elsewhere", "_host", "_kept", "exposed", "pins", "taken", "unexposed")
 
     def __init__(self, value: Any):
-        self.value = value
+        self.unexposed = value
+        """The value, for who does not keep it: looks at its shape, or at the rest while the version is pinned."""
+        self.exposed = False
+        """Whether somebody has been given the value to keep: then it is not written to, though the version ends."""
         self._elsewhere: dict[Any, Any] | None = None
         self.pins = 0
         self.taken = False
         """Its buffer was given to a running program; a newer version is about to be published."""
         self._host: np.ndarray | None = None
         self._kept = False
+
+    @property
+    def value(self) -> Any:
+        """The value, for anybody."""
+        self.exposed = True
+        return self.unexposed
 
     def host(self) -> np.ndarray:
         """The value as a NumPy array that must not be written to. Kept, so that many host reads copy once."""
@@ -101,7 +110,7 @@ class Version:
         """The value as programs on the default device take it, which is not copied at each call."""
         if not self._kept:
             if isinstance(self.value, np.ndarray):
-                self.value = engine.kept(self.value)
+                self.unexposed = engine.kept(self.value)
             self._kept = True
         return self.value
 
@@ -597,7 +606,7 @@ class ResourceManager:
         versions = _versions([value for _, value in updates])
         with self.changed:
             reshaped = [
-                slot for slot, value in updates if slot.version is None or slot.version.value.shape != value.shape
+                slot for slot, value in updates if slot.version is None or slot.version.unexposed.shape != value.shape
             ]
             for slot in reshaped:  # whoever asks a layout in vain looks again: no harm if nothing follows
                 slot.end_layouts()
@@ -622,7 +631,7 @@ class ResourceManager:
                 version = slot.version
                 if version is not None and version.taken:
                     version.taken = False
-                    if getattr(version.value, "is_deleted", lambda: False)():
+                    if getattr(version.unexposed, "is_deleted", lambda: False)():
                         self._lose(slot)
             self.changed.notify_all()
 
