@@ -109,7 +109,7 @@ def test_what_was_fetched_or_read_before_stays(places):
 
 def test_rows_that_are_looked_up_and_written(places):
     with tf.Graph().as_default():
-        session, table, indices, values, _ = program()
+        session, table, indices, *_ = program()
         looked_up = tf.nn.embedding_lookup(table, indices)
         loss = tf.reduce_sum(tf.square(looked_up))
         step = tf.train.GradientDescentOptimizer(0.25).minimize(loss)
