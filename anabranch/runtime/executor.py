@@ -403,7 +403,7 @@ def prepare(plan: Plan, tier: str) -> None:
     with plan._arranging:
         chosen, plan.why = policy.choose(plan, tier)
         if chosen == "stored":
-            plan.looked = plan.only_stored = True
+            plan.looked, plan.only_stored = plan.sizes_settled, True
             plan.arrange("compiled")
         elif chosen == "compiled" and plan.ahead is not None:
             if plan.ahead.done:
@@ -438,6 +438,6 @@ def ran_interpreted(plan: Plan, seconds: float) -> None:
         plan.paid += seconds
         if plan.ahead is not None or plan.observed is None or plan.tier != "interpreted":
             return
-        if policy.is_due(plan) and shape_families.settled(plan):
+        if policy.is_due(plan) and plan.sizes_settled:
             plan.ahead, plan.observed = ahead.Ahead(plan, plan.observed), None
             plan.ahead.start()

@@ -201,6 +201,39 @@ def test_a_program_that_is_not_there_is_interpreted_as_if_nobody_had_looked(star
     np.testing.assert_allclose(values[0], 0.0, atol=1e-6)
 
 
+def test_programs_for_sizes_that_change_are_looked_for_once_it_is_known_which_do(starts, compilations, monkeypatch):
+    def tiers():
+        ids = tf.placeholder(tf.int32, [8])
+        table = tf.Variable(np.linspace(0, 1, 40).astype(np.float32).reshape(20, 2))
+        rows, places = tf.unique(ids)
+        step = [tf.reduce_sum(tf.gather(tf.gather(table, rows) * 2.0, places)), table.assign_add(table * 0.5).op]
+        said = []
+        with tf.Session() as session:
+            session.run(table.initializer)
+            for i in range(12):
+                feed = {ids: np.arange(8) % (1 + i % 7)}
+                session.run(step, feed)
+                said.append(session.explain(step, feed).splitlines()[0])
+                for thread in list(background._threads):
+                    thread.join(60)
+        return said
+
+    monkeypatch.setattr(policy, "BEGINS_AFTER", 0.0)
+    starts()
+    with tf.Graph().as_default():
+        assert "compiled beside" in tiers()[-1]
+    compilations.clear()
+    starts()
+    monkeypatch.setattr(disk_cache, "_the_one", disk_cache.DiskCache(disk_cache.of_process().folder))
+    monkeypatch.setattr(policy, "WORTH_A_LOOK", 0.0)
+    monkeypatch.setattr(policy, "BEGINS_AFTER", 1e6)  # nothing is compiled, or read, beside the runs
+    with tf.Graph().as_default():
+        again = tiers()
+    assert "interpreted (no compiled form is there)" in again[0]
+    assert "compiled (its programs were there already)" in again[-1]
+    assert compilations == []
+
+
 def test_a_value_that_must_be_known_is_found_without_tracing(starts, compilations):
     def run():
         x, n = tf.placeholder(tf.float32, [None, 4]), tf.placeholder(tf.int32, [])

@@ -160,8 +160,8 @@ class Plan:
         """How often they were compiled for other shapes than turned out to change."""
         self.awaits_ahead = False
         """Whether the next run is to wait for them."""
-        self.looked = False
-        """Whether it has been asked if its programs are there already."""
+        self.looked: bool | None = None
+        """Whether its sizes had settled when it was last asked if its programs are there already; None before that."""
         self.only_stored = False
         """Whether it runs compiled only if they are."""
         self.straight: Any = None
@@ -328,6 +328,11 @@ class Plan:
         if several:
             waves.read_where_used(self)
         return several
+
+    @property
+    def sizes_settled(self) -> bool:
+        """Whether interpreted runs have shown which sizes change, so that it will not be arranged anew for them."""
+        return shape_families.settled(self)
 
     @functools.cached_property
     def cost(self) -> policy.Cost:

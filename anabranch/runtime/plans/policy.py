@@ -286,7 +286,9 @@ def _by_clock(plan: Any) -> tuple[str, str]:
         return "compiled", f"its programs were compiled beside {plan.runs} interpreted runs"
     run = cost.run + cost.bodies
     worth = WORTH_A_LOOK if engine.is_loaded() else START_OF_JAX * BEGINS_AFTER
-    if not plan.looked and plan.paid * 1e6 + run >= worth and stored_programs.are_there():
+    # Before it is known which sizes change, a step may be cut elsewhere than the one that was kept: it is asked twice.
+    asks = plan.looked is None or (plan.looked is False and plan.sizes_settled)
+    if asks and plan.paid * 1e6 + run >= worth and stored_programs.are_there():
         return "stored", "its programs were there already"
     if cost.start + run >= cost.compile:
         return (
