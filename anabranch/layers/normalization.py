@@ -145,6 +145,7 @@ class BatchNormalization(Layer):
                 f"Invalid axis: {self.axis}\n"
                 + errors.message(f"axis={self.axis}", f"different axes of a tensor of {rank} axes", "axis=-1")
             )
+        self.axis = list(self._axes)
         sizes = {axis: known_size(shape, axis, "BatchNormalization") for axis in self._axes}
         self.input_spec = InputSpec(ndim=rank, axes=sizes)
         wide = dtypes.as_dtype(self.dtype or "float32")

@@ -58,6 +58,8 @@ class Body:
         """The function that it is, or is in, of those that kernels call: later, and outside the owner's step."""
         self.runs_effects: bool = parent is not None and parent.runs_effects
         """Whether it is in a function that is traced, where all that has an effect runs, whether an output needs it."""
+        self.of_control_flow = False
+        """Whether it is a branch or the body or condition of a loop, which ``tf.control_dependencies(None)`` leaves."""
         self.free = False
         """Whether it is held by an op that has run, and not by one of the graph."""
         self.created = 0

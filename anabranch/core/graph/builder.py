@@ -182,6 +182,10 @@ class Builder:
         """Lift the ops applied inside out of nested bodies and control dependencies."""
         return _NOTHING
 
+    def outside_control_flow(self) -> Context[None]:
+        """Lift the ops applied inside out of branches, loops and control dependencies, if they need nothing of those."""
+        return _NOTHING
+
     def attr_scope(self, attrs: dict[str, Any]) -> Context[None]:
         """Give the ops made inside further attributes, which a file of the graph keeps."""
         return _NOTHING

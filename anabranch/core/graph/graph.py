@@ -206,6 +206,8 @@ class Graph(GraphScopes):
         with self._lock:
             scopes = self._scopes
             body = scopes.body or self.root
+            if scopes.left is not None and not all(body.reaches(tensor.op.body) for tensor in inputs):
+                body = scopes.left
             if name is None:
                 name = definition.type_name
             elif isinstance(name, bytes):

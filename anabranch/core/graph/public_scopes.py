@@ -84,8 +84,14 @@ def device(device_name_or_function: Any) -> AbstractContextManager[None]:
 
 @public("control_dependencies")
 def control_dependencies(control_inputs: Iterable[Any] | None) -> AbstractContextManager[None]:
-    """Ops made inside run after ``control_inputs`` (ops, tensors, variables); None clears outer scopes."""
-    return current_builder().control_dependencies(control_inputs)
+    """Ops made inside run after ``control_inputs`` (ops, tensors, variables); None clears outer scopes.
+
+    Within a branch or the body of a loop, None also takes the ops made inside out of it, if they need nothing of it: they
+    run once, before it. So a sample that a custom getter draws under ``tf.control_dependencies(None)`` is the same in
+    all iterations.
+    """
+    builder = current_builder()
+    return builder.control_dependencies(control_inputs) if control_inputs is not None else builder.outside_control_flow()
 
 
 @public("colocate_with")

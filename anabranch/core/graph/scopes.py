@@ -37,6 +37,7 @@ class _Scopes(threading.local):
         self.controls: list[_ControlScope] = []
         self.colocation: list[Operation] = []
         self.body: Body | None = None
+        self.left: Body | None = None
         self.gradient_overrides: dict[str, str] = {}
         self.attrs: dict[str, Any] = {}
         self.original: Operation | None = None
@@ -254,12 +255,12 @@ class GraphScopes(GraphElements):
     def building(self, body: Body) -> Iterator[Body]:
         """New operations of this thread go to ``body``."""
         scopes = self._scopes
-        old = scopes.body
-        scopes.body = body
+        old, left = scopes.body, scopes.left
+        scopes.body, scopes.left = body, None
         try:
             yield body
         finally:
-            scopes.body = old
+            scopes.body, scopes.left = old, left
 
     @contextlib.contextmanager
     def bare_scopes(self) -> Iterator[None]:
@@ -281,6 +282,29 @@ class GraphScopes(GraphElements):
         """Lift new operations to the root body, outside control dependencies (variables made in a loop)."""
         with self.building(self.root), self.control_dependencies(None):
             yield
+
+    @contextlib.contextmanager
+    def outside_control_flow(self) -> Iterator[None]:
+        """Lift new operations out of branches, loops and control dependencies.
+
+        They go to the graph or function around, unless they have an operand from a body that was left, which only that
+        body can compute.
+        """
+        scopes = self._scopes
+        old, left = scopes.body, scopes.left
+        outer = inner = self.current_body
+        while outer.parent is not None and outer.of_control_flow:
+            outer = outer.parent
+        if outer is inner:
+            with self.control_dependencies(None):
+                yield
+            return
+        scopes.body, scopes.left = outer, inner
+        try:
+            with self.control_dependencies(None):
+                yield
+        finally:
+            scopes.body, scopes.left = old, left
 
     @contextlib.contextmanager
     def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:

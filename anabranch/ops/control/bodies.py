@@ -74,6 +74,7 @@ def build_branch(graph: Graph, fn: Callable[[], Any], name: str, role: str, site
     ``done`` is what stands for an operation that the function returns.
     """
     body = graph.new_body(name)
+    body.of_control_flow = True
     with graph.building(body):
         returned = fn()
         if returned is None:

@@ -252,6 +252,7 @@ class _Builder:
         counter = constant(0, dtypes.int32, name="loop_counter")
         most = limit if limit is not None else constant(-1, dtypes.int32, name="maximum_iterations")
         condition, loop = graph.new_body("while_cond"), graph.new_body("while_body")
+        condition.of_control_flow = loop.of_control_flow = True
         self._build_condition(condition, limit)
         self._build_body(loop, most)
         captured = body_ops.line_up([condition, loop])

@@ -186,3 +186,35 @@ def test_shapes_of_resource_variables_are_known_inside(g):
     v = tf.Variable(np.ones((2, 3), np.float32), use_resource=True)
     y = tf.cond(tf.constant(True), lambda: v.read_value(), lambda: v * 2.0)
     assert y.shape.as_list() == [2, 3]
+
+
+def test_no_control_dependencies_take_ops_out_of_loops_and_branches():
+    x = tf.placeholder_with_default(2.0, [])
+
+    def step(i, drawn):
+        with tf.control_dependencies(None):
+            sample = tf.random_uniform([], name="sample")
+            scaled = tf.cond(x > 1, lambda: sample * x, lambda: sample)
+            count = tf.cast(i, tf.float32)  # which only the loop has
+        return i + 1, drawn.write(i, scaled + 0 * count)
+
+    drawn = tf.while_loop(lambda i, _: i < 4, step, [0, tf.TensorArray(tf.float32, 4)])[1].stack()
+
+    def branch():
+        with tf.control_dependencies([x.op]), tf.control_dependencies(None):
+            inside = tf.identity(x, name="lifted")
+        return inside + 1
+
+    chosen = tf.cond(x > 1, branch, lambda: x)
+    graph = tf.get_default_graph()
+    lifted = next(op for op in graph.get_operations() if op.name.endswith("lifted"))
+    sample = next(op for op in graph.get_operations() if op.name.endswith("sample/RandomUniform"))
+    assert lifted.body.is_root
+    assert sample.body.is_root
+    assert lifted.control_inputs == []
+    with tf.Session() as sess:
+        first, second = sess.run(drawn), sess.run(drawn)
+        assert len(set(first.tolist())) == len(set(second.tolist())) == 1
+        assert first[0] != second[0]
+        assert sess.run([chosen, lifted.outputs[0]]) == [3.0, 2.0]
+        assert sess.run(tf.gradients(chosen, x)) == [1.0]

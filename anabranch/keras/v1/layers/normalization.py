@@ -80,6 +80,8 @@ class BatchNormalization(Configured):
             beta_constraint=beta_constraint,
             gamma_constraint=gamma_constraint,
         )
+        self.renorm, self.virtual_batch_size, self.adjustment = False, None, None
+        self.fused = fused
         self.supports_masking = True
 
     def _axes(self, rank: int) -> list[int]:
