@@ -183,7 +183,7 @@ class Builder:
         return _NOTHING
 
     def outside_control_flow(self) -> Context[None]:
-        """Lift the ops applied inside out of branches, loops and control dependencies, if they need nothing of those."""
+        """Lift ops applied inside out of branches, loops and control dependencies, if they need nothing of those."""
         return _NOTHING
 
     def attr_scope(self, attrs: dict[str, Any]) -> Context[None]:

@@ -86,12 +86,12 @@ def device(device_name_or_function: Any) -> AbstractContextManager[None]:
 def control_dependencies(control_inputs: Iterable[Any] | None) -> AbstractContextManager[None]:
     """Ops made inside run after ``control_inputs`` (ops, tensors, variables); None clears outer scopes.
 
-    Within a branch or the body of a loop, None also takes the ops made inside out of it, if they need nothing of it: they
-    run once, before it. So a sample that a custom getter draws under ``tf.control_dependencies(None)`` is the same in
-    all iterations.
+    Within a branch or the body of a loop, None also takes the ops made inside out of it, if they need nothing of it:
+    they run once, before it. So a sample that a custom getter draws under ``tf.control_dependencies(None)`` is the same
+    in all iterations.
     """
     builder = current_builder()
-    return builder.control_dependencies(control_inputs) if control_inputs is not None else builder.outside_control_flow()
+    return builder.outside_control_flow() if control_inputs is None else builder.control_dependencies(control_inputs)
 
 
 @public("colocate_with")
