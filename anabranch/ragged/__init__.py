@@ -2,7 +2,8 @@
 
 :mod:`~anabranch.ragged.ragged_tensor` has the class, :mod:`~anabranch.ragged.arrays` what makes, joins and picks,
 :mod:`~anabranch.ragged.elementwise` functions of elements and their broadcasting, :mod:`~anabranch.ragged.reductions`
-sums and the like, :mod:`~anabranch.ragged.dispatch` which functions of ``tf`` take ragged tensors.
+sums and the like, :mod:`~anabranch.ragged.strings` strings cut into pieces, :mod:`~anabranch.ragged.dispatch` which
+functions of ``tf`` take ragged tensors.
 """
 
 from anabranch.core.contract import api
@@ -16,6 +17,7 @@ from anabranch.ragged import (
     ragged_tensor,
     reductions,
     row_partitions,
+    strings,
     values,
 )
 
@@ -29,6 +31,7 @@ __all__ = [
     "ragged_tensor",
     "reductions",
     "row_partitions",
+    "strings",
     "values",
 ]
 __getattr__, __dir__ = api.module_attributes("ragged")

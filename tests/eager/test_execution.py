@@ -316,3 +316,13 @@ def test_an_op_without_results_runs_once_each_time() -> None:
 
 def test_padding_takes_lists() -> None:
     assert tf.pad(tf.ones([2]), [[1, 2]]).numpy().tolist() == [0.0, 1.0, 1.0, 0.0, 0.0]
+
+
+def test_lists_that_hold_tensors_become_of_the_dtype_that_is_wanted() -> None:
+    three, two = tf.constant(3.0), tf.constant(2)
+    for run in (lambda function: function(), lambda function: tf.function(function)()):
+        assert run(lambda: tf.reshape(tf.ones([9]), (three, three, 1))).shape == (3, 3, 1)
+        assert run(lambda: tf.convert_to_tensor((two, two), tf.float32)).numpy().tolist() == [2.0, 2.0]
+        assert run(lambda: tf.tile(tf.ones([1]), [three])).numpy().tolist() == [1.0, 1.0, 1.0]
+    with pytest.raises(TypeError, match="int32"):
+        tf.stack([two, 2.5])

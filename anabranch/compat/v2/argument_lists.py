@@ -55,7 +55,7 @@ nn.conv3d | input, filters, strides, padding, data_format="NDHWC", dilations=Non
 nn.conv3d_transpose | input, filters, output_shape, strides, padding="SAME", data_format="NDHWC", dilations=None,
     name=None | input=value filters=filter
 nn.crelu | features, axis=-1, name=None
-nn.ctc_greedy_decoder | inputs, sequence_length, merge_repeated=True
+nn.ctc_greedy_decoder | inputs, sequence_length, merge_repeated=True, blank_index=None
 nn.nce_loss | weights, biases, labels, inputs, num_sampled, num_classes, num_true=1, sampled_values=None,
     remove_accidental_hits=False, name="nce_loss" | partition_strategy:"div"
 nn.sampled_softmax_loss | weights, biases, labels, inputs, num_sampled, num_classes, num_true=1,

@@ -22,6 +22,7 @@ from anabranch.core.values.composite_tensor import CompositeTensor
 from anabranch.eager.function import ConcreteFunction, Function
 from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.tensor import EagerTensor
+from anabranch.ragged import strings as ragged_strings
 from anabranch.variables.tracking import children as tracking_children
 
 _v2("raw_ops")(raw_ops)
@@ -38,6 +39,7 @@ _v2("__internal__.eager_context.eager_mode")(eager_names.eager_mode)
 _v2("__internal__.CompositeTensor")(CompositeTensor)
 _v2("__internal__.FuncGraph")(FunctionGraph)
 _v2("inside_function")(inside_function)
+_v2("strings.split")(ragged_strings.split)
 
 
 @_v2("__internal__.tf2.enabled")

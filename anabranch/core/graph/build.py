@@ -74,7 +74,11 @@ def _pack(tensors: Sequence[Tensor], name: str) -> Tensor:
     return build("Pack", list(tensors), axis=0, name=name)
 
 
-set_pack(_pack)
+def _cast(tensor: Tensor, dtype: dtypes.DType) -> Tensor:
+    return build("Cast", tensor, DstT=dtype)
+
+
+set_pack(_pack, _cast)
 
 
 def build_operation(type_name: str, inputs: Sequence[Any], attrs: dict[str, Any], name: str | None = None) -> Any:

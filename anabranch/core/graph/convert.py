@@ -36,9 +36,16 @@ def register_tensor_conversion_function(
     _candidates.cache_clear()
 
 
-def set_pack(pack: Callable[..., Tensor]) -> None:
+def set_pack(pack: Callable[..., Tensor], cast: Callable[..., Tensor]) -> None:
     """Say how a list that holds tensors becomes one; called by the module that builds operations, as it loads."""
-    _pack_tensors[:] = [pack]
+    _pack_tensors[:] = [pack, cast]
+
+
+def _cast(item: Any, dtype: dtypes.DType) -> Any:
+    """A part of a list as one of the dtype that is wanted of the list, if it is a tensor."""
+    if not isinstance(item, Tensor) or item.dtype.base == dtype:
+        return item
+    return _pack_tensors[1](item, dtype)
 
 
 @memoized("conversions of classes", 1024)
@@ -139,6 +146,9 @@ def convert_to_tensor(
             )
         return tensor
     if isinstance(value, (list, tuple)) and _holds_tensors(value):
+        if hint is not None and hint.is_integer and wanted is None:  # a shape of floats, say
+            own = first_dtype(value)
+            wanted = hint if own is not None and own.is_floating else None
         return _pack(value, wanted, name)
     if wanted is None and preferred is not None:
         try:
@@ -185,12 +195,14 @@ def first_dtype(value: Any) -> dtypes.DType | None:
 
 
 def _pack(value: Any, wanted: dtypes.DType | None, name: str | None) -> Tensor:
-    dtype = wanted or first_dtype(value)
+    own = first_dtype(value)
+    dtype = wanted or own
+    casts = own is not None and dtype != own
     with current_builder().name_scope(name or "packed") as scope:
         items = [
             _pack(item, dtype, str(i))
             if isinstance(item, (list, tuple)) and _holds_tensors(item)
-            else convert_to_tensor(item, dtype, str(i))
+            else convert_to_tensor(_cast(item, dtype) if casts and dtype is not None else item, dtype, str(i))
             for i, item in enumerate(value)
         ]
         return _pack_tensors[0](items, scope)

@@ -121,6 +121,7 @@ class TextFileInitializer(TableInitializerBase):
         vocab_size: number of lines, if it is known.
         delimiter: character between columns.
         name: name of the ops.
+        value_index_offset: what is added to line numbers.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class TextFileInitializer(TableInitializerBase):
         vocab_size: int | None = None,
         delimiter: str = "\t",
         name: str | None = None,
+        value_index_offset: int = 0,
     ) -> None:
         super().__init__(key_dtype, value_dtype)
         if not isinstance(filename, Tensor) and not filename:
@@ -151,6 +153,7 @@ class TextFileInitializer(TableInitializerBase):
         self._value_index = value_index
         self._vocab_size = vocab_size
         self._delimiter = delimiter
+        self._offset = value_index_offset
         self._name = name
         self._filename: Tensor | None = None
 
@@ -159,7 +162,7 @@ class TextFileInitializer(TableInitializerBase):
         """A name for tables that this would fill alike."""
         if isinstance(self._filename_arg, Tensor):
             return ""
-        parts = [self._filename_arg, self._vocab_size, self._key_index, self._value_index]
+        parts = [self._filename_arg, self._vocab_size, self._key_index, self._value_index, self._offset or None]
         return "hash_table_" + "_".join(str(part) for part in parts if part is not None)
 
     def initialize(self, table: Any) -> Operation:
@@ -175,6 +178,7 @@ class TextFileInitializer(TableInitializerBase):
                 value_index=self._value_index,
                 vocab_size=-1 if self._vocab_size is None else self._vocab_size,
                 delimiter=self._delimiter,
+                offset=self._offset,
             )
         builder.add_to_collection(GraphKeys.TABLE_INITIALIZERS, op)
         # A placeholder or variable holds no path yet that could be copied into a SavedModel.

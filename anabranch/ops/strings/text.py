@@ -21,8 +21,6 @@ from anabranch.core.contract.opdef import PURE, Bool, Int, NotDifferentiable, Op
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
-from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.graph.sparse_tensor import SparseTensor
 from anabranch.core.values import dtypes, shapes
 
 _NO_GRADIENT = NotDifferentiable("a string has no gradient")
@@ -428,71 +426,6 @@ def reduce_join(
     return build("ReduceJoin", tensor, chosen, keep_dims=keep, separator=separator, name=name)
 
 
-@public("string_split")
-def string_split(
-    source: Any,
-    sep: Any = None,
-    skip_empty: bool = True,
-    delimiter: Any = None,
-    result_type: str = "SparseTensor",
-    name: str | None = None,
-) -> SparseTensor:
-    """Parts of the strings ``source`` ``[n]`` between characters of ``sep``, as a sparse tensor ``[n, most]``.
-
-    Args:
-        source: strings.
-        sep: characters that separate; a blank if None, every character is a part if empty.
-        skip_empty: leave out empty parts.
-        delimiter: old name of ``sep``.
-        result_type: must be ``"SparseTensor"``.
-        name: name of the op.
-    """
-    _only_sparse(result_type)
-    if sep is not None and delimiter is not None:
-        raise ValueError("Cannot specify both 'sep' and 'delimiter'.")
-    chosen = sep if sep is not None else delimiter
-    with name_scope(name, "StringSplit", [source]) as scope:
-        pieces = build("StringSplit", source, " " if chosen is None else chosen, skip_empty=skip_empty, name=scope)
-    return SparseTensor(pieces[0], pieces[1], pieces[2])
-
-
-@public("strings.split")
-def string_split_v2(
-    input: Any = None,
-    sep: Any = None,
-    maxsplit: int = -1,
-    result_type: str = "SparseTensor",
-    source: Any = None,
-    name: str | None = None,
-) -> SparseTensor:
-    """Parts of the strings ``input`` ``[n]`` between ``sep``, as a sparse tensor ``[n, most]``.
-
-    Args:
-        input: strings.
-        sep: text that separates; runs of white space if None or empty.
-        maxsplit: most separations of one string; no limit if not above 0.
-        result_type: must be ``"SparseTensor"``.
-        source: old name of ``input``.
-        name: name of the op.
-    """
-    _only_sparse(result_type)
-    given = convert_to_tensor(input if input is not None else source, "string")
-    with name_scope(name, "StringSplit", [given]) as scope:
-        if given.get_shape().ndims == 0:
-            given = build("ExpandDims", given, 0)
-        pieces = build("StringSplitV2", given, "" if sep is None else sep, maxsplit=maxsplit, name=scope)
-    return SparseTensor(pieces[0], pieces[1], pieces[2])
-
-
-def _only_sparse(result_type: str) -> None:
-    if result_type != "SparseTensor":
-        raise NotImplementedError(
-            errors.message(
-                f"result_type={result_type!r}", "'SparseTensor'", "tf.sparse.to_dense(result, default_value='')"
-            )
-        )
-
-
 __all__ = [
     "decode_base64",
     "encode_base64",
@@ -501,8 +434,6 @@ __all__ = [
     "string_join",
     "string_length",
     "string_lower",
-    "string_split",
-    "string_split_v2",
     "string_strip",
     "string_to_number",
     "string_upper",

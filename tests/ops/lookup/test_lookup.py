@@ -220,12 +220,16 @@ def test_tables_from_files(session, vocabulary) -> None:
     columns = lookup.HashTable(
         lookup.TextFileInitializer(vocabulary, tf.string, 0, tf.int64, 1, delimiter="\t", vocab_size=3), 0
     )
+    late = lookup.TextFileInitializer(vocabulary, tf.string, -2, tf.int64, -1, value_index_offset=5)
     session.run(tf.tables_initializer())
+    later = lookup.HashTable(late, -1)
+    session.run(later.init)
+    assert session.run(later.lookup(["quick\t-3", "?"])).tolist() == [6, -1]
     assert session.run(ids.lookup(["fox", "dog"])).tolist() == [2, -1]
     assert session.run(words.lookup(np.int64([1, 2]))).tolist() == [b"quick\t-3", b"UNK"]
     assert session.run(columns.lookup(["the", "quick"])).tolist() == [10, -3]
     paths = tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS)
-    assert [session.run(path) for path in paths] == [vocabulary.encode()] * 3
+    assert [session.run(path) for path in paths] == [vocabulary.encode()] * 4
     old = build("HashTable", key_dtype=tf.string, value_dtype=tf.int64)
     session.run(build("InitializeTableFromTextFile", old, vocabulary, key_index=0, value_index=-1, offset=100))
     assert session.run(build("LookupTableFind", old, tf.constant(["quick"]), np.int64(0))).tolist() == [101]

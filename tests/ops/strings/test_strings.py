@@ -212,8 +212,8 @@ def test_what_is_refused() -> None:
             tf.reduce_join(["a"], 0, reduction_indices=0)
         with pytest.raises(ValueError, match="Unsupported encoding 'latin'"):
             tf.strings.lower(["a"], encoding="latin")
-        with pytest.raises(NotImplementedError, match="result_type='RaggedTensor'"):
-            tf.strings.split(["a"], result_type="RaggedTensor")
+        with pytest.raises(ValueError, match="result_type='Ragged'"):
+            tf.strings.split(["a"], result_type="Ragged")
         with pytest.raises(ValueError, match="Cannot specify both 'sep' and 'delimiter'"):
             tf.string_split(["a"], " ", delimiter=" ")
         shape = tf.placeholder(tf.string)
