@@ -64,18 +64,21 @@ class SparseTensor(CompositeTensor):
         (values_count,) = _ranked(self._values, 1, "values")
         (shape_rank,) = _ranked(self._dense_shape, 1, "dense_shape")
         if None not in (count, values_count) and count != values_count:
-            self._refuse(f"{count} indices and {values_count} values", "one row of indices for each value")
+            self._refuse(count, values_count, "rows of indices and values", "one row of indices for each value")
         if None not in (rank, shape_rank) and rank != shape_rank:
-            self._refuse(
-                f"indices of {rank} columns and a dense_shape of {shape_rank} elements", "one for each dimension"
-            )
+            self._refuse(rank, shape_rank, "columns of indices and elements of dense_shape", "one for each dimension")
 
     @property
     def _type_spec(self) -> SparseTensorSpec:
         return SparseTensorSpec(self.shape, self.dtype)
 
-    def _refuse(self, given: str, expected: str) -> None:
-        raise ValueError(errors.message(given, expected, "tf.SparseTensor([[0, 1], [2, 0]], [1.0, 2.0], [3, 2])"))
+    def _refuse(self, first: int, second: int, what: str, expected: str) -> None:
+        raise ValueError(
+            f"Dimensions {first} and {second} are not compatible\n"
+            + errors.message(
+                f"{first} and {second} {what}", expected, "tf.SparseTensor([[0, 1], [2, 0]], [1.0, 2.0], [3, 2])"
+            )
+        )
 
     @classmethod
     def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
@@ -202,7 +205,7 @@ def _ranked(tensor: Any, rank: int, what: str) -> tuple[int | None, ...]:
         return (None,) * rank
     if len(raw) != rank:
         raise ValueError(
-            f"Shape {shapes.show(raw)} must have rank {rank}\n"
+            f"Shape {shapes.TensorShape(raw)} must have rank {rank}\n"
             + errors.message(
                 f"{what} of shape {shapes.show(raw)}",
                 f"rank {rank}",

@@ -398,7 +398,8 @@ def static_shape(shape: Any) -> tuple[int, ...]:
                 )
         if size < 0:
             raise ValueError(
-                message(
+                f"Too many elements provided. Needed at most {size}, but received 1 or more\n"
+                + message(
                     f"the dimension {size} in shape={list(shape)}",
                     "dimensions of 0 or more",
                     "tf.reshape(x, shape), which takes one -1",

@@ -246,7 +246,8 @@ def refuse_leaf(leaf: Any, dtype: DType) -> NoReturn:
 def refuse_tensor(value: Any) -> NoReturn:
     """Refuse a tensor of a graph as a value."""
     raise TypeError(
-        message(
+        "List of Tensors when single Tensor expected\n"
+        + message(
             f"the tensor {shown(value)} as the value of a constant",
             "any non-tensor type: a tensor of a graph has no value before the graph runs",
             "the tensor itself where a tensor is asked for, or tf.stack for a list of tensors",

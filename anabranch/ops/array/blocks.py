@@ -182,6 +182,15 @@ def _batched_shape(c: Any, block: list[int] | None, pairs: Any, to_batch: bool) 
         )
     if any(size is not None and size < 1 for size in block):
         refuse(c, f"block_shape {block}", "sizes of 1 and more", "correct them")
+    if pairs is not None and len(pairs) != len(block):
+        refuse(
+            c,
+            f"{len(pairs)} pairs for {len(block)} block dimensions",
+            "a pair for each",
+            "give (before, after) per dimension",
+            f"Dimension 0 in both shapes must be equal, but are {len(pairs)} and {len(block)}. "
+            f"Shapes are [{len(pairs)},2] and [{len(block)},2].",
+        )
     cells = None if None in block else math.prod(block)
     batch = raw[0]
     if to_batch:

@@ -165,6 +165,7 @@ class GatherV2(Op):
     compile_time = ("axis",)
 
     def shape(c):
+        c.with_rank("axis", 0)
         return _gathered_shape(c, c.scalar("axis"), c.attrs["batch_dims"])
 
     def value(c):
@@ -256,7 +257,8 @@ class GatherNd(Op):
                 f"indices of shape {shapes.show(indices)} into params of shape {shapes.show(params)}",
                 f"a last dimension of at most {len(params)}",
                 "index no more dimensions than there are",
-                "indices.shape[-1] must be <= params.rank",
+                f"indices.shape[-1] must be <= params.rank, but saw indices shape: {shapes.show(indices)} and params "
+                f"shape: {shapes.show(params)}",
             )
         return (*indices[:-1], *params[indices[-1] :])
 
@@ -313,6 +315,8 @@ def _boxed(item: Any) -> np.ndarray:
 def _scattered(ctx: Any, mode: str, target: Any, indices: Any, updates: Any, policy: str, noun: str) -> Any:
     require(ctx, len(indices.shape) >= 1, "Indices shape must have rank at least one. Found: []")
     depth = indices.shape[-1]
+    if 0 in target.shape and tuple(indices.shape) == (0,):
+        return target  # a vector without indices, for a target without elements
     require(
         ctx,
         0 < depth <= len(target.shape),

@@ -189,7 +189,7 @@ def _concat_value(c: Any, values: range) -> Any:
 def _concatenated(ctx: Any, values: Any, axis: Any) -> Any:
     require(
         ctx,
-        np.size(axis) == 1,
+        np.ndim(axis) == 0,
         "Concat dim tensor should be a scalar integer: axis tensor should be a scalar integer, but got shape {0}",
         tuple(np.shape(axis)),
     )
@@ -284,6 +284,7 @@ class ConcatV2(Op):
     compile_time = ("axis",)
 
     def shape(c):
+        c.with_rank("axis", 0)
         return _concat_shape(c, range(c.attrs["N"]), c.scalar("axis"))
 
     def value(c):
@@ -308,6 +309,7 @@ class Concat(Op):
     compile_time = ("concat_dim",)
 
     def shape(c):
+        c.with_rank("concat_dim", 0)
         return _concat_shape(c, range(1, c.attrs["N"] + 1), c.scalar("concat_dim"))
 
     def value(c):
@@ -431,7 +433,7 @@ class Split(Op):
     def kernel(ctx, inputs, attrs):
         dim, x = inputs
         num = attrs["num_split"]
-        require(ctx, np.size(dim) == 1, "split_dim must be a scalar but has rank {0}", np.ndim(dim))
+        require(ctx, np.ndim(dim) == 0, "split_dim must be a scalar but has rank {0}", np.ndim(dim))
         dim = kernel_axis(ctx, ints(dim)[0], len(x.shape), text=_SPLIT_DIM)
         size = x.shape[dim]
         require(

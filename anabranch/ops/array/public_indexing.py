@@ -104,7 +104,7 @@ def gather(
     """
     if axis is None:
         axis = batch_dims
-    if batch_dims == 0 and not isinstance(axis, Tensor) and int(axis) == 0:
+    if batch_dims == 0 and not isinstance(axis, Tensor) and np.ndim(axis) == 0 and int(axis) == 0:
         read = getattr(params, "sparse_read", None)
         if read is not None:
             return read(indices, name=name)
@@ -202,15 +202,16 @@ def one_hot(
     """
     with name_scope(name, "one_hot", _tensors(indices, depth, on_value, off_value)) as scope:
         wanted = None if dtype is None else dtypes.as_dtype(dtype).base
-        hint = wanted
         values: dict[str, Any] = {}
         for part, value in (("on_value", on_value), ("off_value", off_value)):
             if value is not None:
-                as_tensor = convert_to_tensor(value, preferred_dtype=hint, name=part)
+                as_tensor = convert_to_tensor(value, name=part)
                 if wanted is not None and as_tensor.dtype.base != wanted:
-                    origin = "dtype parameter" if dtype is not None else "dtype of on_value"
+                    words = f"dtype {as_tensor.dtype.base} of {part} does not match dtype parameter {wanted}"
+                    if dtype is None:
+                        words = f"dtype {wanted} of on_value does not match dtype {as_tensor.dtype.base} of off_value"
                     raise TypeError(
-                        f"dtype {as_tensor.dtype.base.name} of {part} does not match {origin} {wanted.name}\n"
+                        f"{words}\n"
                         + errors.message(
                             f"{part} of {as_tensor.dtype.base.name}",
                             wanted.name,

@@ -212,9 +212,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Any:
 # ----------------------------------------------------------------------------------------------------------- constants
 def _filled(default_name: str, value: Any, shape: Any, dtype: Any, name: str | None) -> Any:
     dtype = dtypes.as_dtype(dtype).base
-    fill_value: Any = (
-        bool(value) if dtype == dtypes.bool else ("1" if value else "") if dtype == dtypes.string else value
-    )
+    fill_value: Any = bool(value) if dtype == dtypes.bool else "" if dtype == dtypes.string and not value else value
     with name_scope(name, default_name, _tensors(shape)) as scope:
         if not isinstance(shape, Tensor):
             try:

@@ -28,14 +28,16 @@ def _transposed_shape(c: Any) -> shapes.RawShape:
         return None if raw is None else (None,) * len(raw)
     if raw is None:
         raw = (None,) * len(perm)
-    inside = len(perm) == len(raw) and all(p is None or -len(raw) <= p < len(raw) for p in perm)
-    if not inside or (None not in perm and sorted(p % len(raw) for p in perm) != list(range(len(raw)))):
+    outside = [p for p in perm if p is not None and not -len(raw) <= p < len(raw)]
+    if len(perm) != len(raw) or outside:  # a dimension that is named twice is the kernel's to refuse
         refuse(
             c,
             f"perm {perm} for a tensor of shape {shapes.show(raw)}",
             f"a permutation of the dimensions 0 to {len(raw) - 1}",
             "name each dimension once",
-            f"Dimension must be {len(perm)} but is {len(raw)}" if len(perm) != len(raw) else "",
+            f"Dimension must be {len(perm)} but is {len(raw)}"
+            if len(perm) != len(raw)
+            else f"perm dim {outside[0]} is out of range of input rank {len(raw)}",
         )
     return tuple([None if p is None else raw[p] for p in perm])
 
@@ -219,14 +221,7 @@ class ReverseSequence(Op):
         given, rank = c.attrs["batch_dim"], len(raw)
         batch = axis_in(c, given, rank, "batch_dim", f"batch_dim must be < input rank: {given} vs. {rank}")
         given = c.attrs["seq_dim"]
-        if axis_in(c, given, rank, "seq_dim", f"seq_dim must be < input rank: {given} vs. {rank}") == batch:
-            refuse(
-                c,
-                f"seq_dim and batch_dim both {batch}",
-                "two dimensions",
-                "choose another one",
-                f"batch_dim == seq_dim == {batch}",
-            )
+        axis_in(c, given, rank, "seq_dim", f"seq_dim must be < input rank: {given} vs. {rank}")
         size = shapes.merge_dim(raw[batch], lengths[0])
         return (*raw[:batch], size, *raw[batch + 1 :])
 

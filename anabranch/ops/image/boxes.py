@@ -49,7 +49,10 @@ def _selected(c: Any) -> Any:
     scores = c.with_rank("scores", 1)
     shapes.merge_dim(boxes[0], scores[0])
     if boxes[1] not in (None, 4):
-        raise ValueError(errors.message(f"boxes of shape {shapes.show(boxes)}", "[n, 4]", "[y1, x1, y2, x2] each"))
+        raise ValueError(
+            f"Dimension must be 4 but is {boxes[1]}\n"
+            + errors.message(f"boxes of shape {shapes.show(boxes)}", "[n, 4]", "[y1, x1, y2, x2] each")
+        )
     c.with_rank("max_output_size", 0)
     return (None,)
 
@@ -124,7 +127,8 @@ def _drawn(images: np.ndarray, boxes: np.ndarray, colours: np.ndarray) -> np.nda
         raise errors.InvalidArgumentError(
             None,
             None,
-            errors.message(
+            "Channel depth should be either 1 (GRY), 3 (RGB), or 4 (RGBA)\n"
+            + errors.message(
                 f"images of {images.shape[3]} channels",
                 "images of 1, 3 or 4 channels",
                 "tf.image.grayscale_to_rgb(images[..., :1])",
@@ -134,7 +138,8 @@ def _drawn(images: np.ndarray, boxes: np.ndarray, colours: np.ndarray) -> np.nda
         raise errors.InvalidArgumentError(
             None,
             None,
-            errors.message(
+            ("The batch sizes should be the same\n" if boxes.shape[0] != images.shape[0] else "")
+            + errors.message(
                 f"boxes of shape {shapes.show(boxes.shape)} for {images.shape[0]} images",
                 f"the shape [{images.shape[0]}, boxes, 4]",
                 "boxes[None] for one image",

@@ -385,7 +385,10 @@ class DecodeBmp(Op):
     gradient = _NO_GRADIENT
 
     def host_kernel(ctx, inputs, attrs):
-        return _bmp(_file(inputs[0], "BMP")[0], attrs["channels"])
+        data = np.asarray(inputs[0], object).item()
+        if _kind(data):
+            data = _file(inputs[0], "BMP")[0]
+        return _bmp(data, attrs["channels"])  # which is found by its header, whatever its first two bytes are
 
 
 def _frames(image: Any, most: int | None = None) -> np.ndarray:

@@ -107,7 +107,10 @@ def _crop_size(c: Any, operand: str) -> tuple[int | None, int | None]:
 def _check_boxes(c: Any) -> int | None:
     boxes, index = c.with_rank("boxes", 2), c.with_rank("box_ind", 1)
     if boxes[1] not in (None, 4):
-        raise ValueError(errors.message(f"boxes of shape {shapes.show(boxes)}", "[n, 4]", "[y1, x1, y2, x2] each"))
+        raise ValueError(
+            f"Dimension must be 4 but is {boxes[1]}\n"
+            + errors.message(f"boxes of shape {shapes.show(boxes)}", "[n, 4]", "[y1, x1, y2, x2] each")
+        )
     return shapes.merge_dim(boxes[0], index[0])
 
 

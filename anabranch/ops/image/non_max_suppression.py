@@ -86,7 +86,10 @@ def _boxes(c: Any) -> None:
     boxes, scores = c.with_rank("boxes", 2), c.with_rank("scores", 1)
     shapes.merge_dim(boxes[0], scores[0])
     if boxes[1] not in (None, 4):
-        raise ValueError(errors.message(f"boxes of shape {shapes.show(boxes)}", "[n, 4]", "[y1, x1, y2, x2] each"))
+        raise ValueError(
+            f"Dimension must be 4 but is {boxes[1]}\n"
+            + errors.message(f"boxes of shape {shapes.show(boxes)}", "[n, 4]", "[y1, x1, y2, x2] each")
+        )
     c.with_rank("max_output_size", 0)
 
 

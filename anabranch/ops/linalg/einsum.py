@@ -390,18 +390,19 @@ def _dynamic_tensordot(a: Any, b: Any, axes: Any, name: str) -> Any:
     ranks = build("Rank", a), build("Rank", b)
     if isinstance(axes, Tensor) and axes.shape.ndims == 0:
         pairs = [build("Range", build("Sub", ranks[0], axes), ranks[0], 1), build("Range", 0, axes, 1)]
-    elif isinstance(axes, Tensor) and axes.shape.ndims is None:
-        raise ValueError(
-            errors.message(
-                f"axes {axes.name!r} of unknown rank", "a scalar, or a matrix of two rows", "axes.set_shape([])"
-            )
-        )
     else:
+        if isinstance(axes, Tensor) and axes.shape.ndims is None:
+            axes = build("Reshape", axes, [2, -1])  # one row for a, one for b, as TensorFlow takes it
         pairs = [
             build("Reshape", convert_to_tensor(own, dtypes.int32), [-1])
             for own in (build("Unpack", axes, num=2) if isinstance(axes, Tensor) else axes)
         ]
-        pairs = [build("FloorMod", build("Add", own, rank), rank) for own, rank in zip(pairs, ranks, strict=True)]
+        pairs = [
+            build(
+                "SelectV2", build("Less", own, 0), build("Add", own, rank), own
+            )  # others are checked where they are used
+            for own, rank in zip(pairs, ranks, strict=True)
+        ]
     matrices, rests = [], []
     for x, rank, contracted, first in zip((a, b), ranks, pairs, (False, True), strict=True):
         free = build("ListDiff", build("Range", 0, rank, 1), contracted)[0]
@@ -426,8 +427,9 @@ def _dot_axes(a: Any, b: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int, ..
     ranks = len(a._shape), len(b._shape)
     if isinstance(axes, (int, np.integer)):
         if axes < 0 or axes > min(ranks):
+            words = "'axes' must be at least 0." if axes < 0 else f"'axes' must not be larger than the ranks, {ranks}."
             raise ValueError(
-                "`axes` must be an integer of at least 0 and at most the ranks\n"
+                f"{words}\n"
                 + errors.message(
                     f"axes={axes} for ranks {ranks[0]} and {ranks[1]}",
                     f"a number from 0 to {min(ranks)}, or lists of dimensions",
@@ -437,7 +439,7 @@ def _dot_axes(a: Any, b: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int, ..
         return tuple(range(ranks[0] - axes, ranks[0])), tuple(range(axes))
     if len(axes) != 2:
         raise ValueError(
-            "`axes` must be an integer or have length 2\n"
+            "'axes' must be an integer or have length 2.\n"
             + errors.message(f"axes={axes!r}", "an int or two lists", "axes=[[dimensions of a], [dimensions of b]]")
         )
     pairs = []
@@ -445,7 +447,7 @@ def _dot_axes(a: Any, b: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int, ..
         own = (own,) if isinstance(own, (int, np.integer)) else tuple(int(i) for i in own)
         for i in own:
             if not -rank <= i < rank:
-                raise ValueError(
+                raise IndexError(
                     errors.message(
                         f"dimension {i} of {letter}, which has rank {rank}",
                         f"a dimension in [{-rank}, {rank})",
@@ -455,7 +457,7 @@ def _dot_axes(a: Any, b: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int, ..
         pairs.append(tuple(int(i) % rank for i in own))
     if len(pairs[0]) != len(pairs[1]):
         raise ValueError(
-            "Different number of contraction axes\n"
+            f"Different number of contraction axes 'a' and 'b', {len(pairs[0])} != {len(pairs[1])}.\n"
             + errors.message(
                 f"{len(pairs[0])} dimensions of a and {len(pairs[1])} of b",
                 "as many dimensions of a as of b",

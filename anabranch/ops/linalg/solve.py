@@ -318,6 +318,8 @@ class MatrixTriangularSolve(Op):
         right = xp.broadcast_to(rhs.astype(wide.dtype), batch + rhs.shape[-2:])
         if right.size == 0:
             return xp.zeros(right.shape, a.dtype)
+        pivots = xp.all(xp.diagonal(wide, axis1=-2, axis2=-1) != 0)
+        ctx.check(pivots, errors.InvalidArgumentError, "Input matrix is not invertible.")
         return solve_triangular(ctx, wide, right, attrs["lower"], attrs["adjoint"]).astype(a.dtype)
 
     def gradient(op, grad):

@@ -6,6 +6,7 @@ sides: their values decide nothing but the elements taken from them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -254,7 +255,7 @@ class Select(Op):
         if condition is None or len(condition) == 0 or merged is None:
             return merged
         if len(condition) == 1 and len(merged) > 0:
-            return (shapes.merge_dim(merged[0], condition[0]), *merged[1:])
+            return (*shapes.merge(condition, merged[:1]), *merged[1:])  # type: ignore[misc]
         return shapes.merge(merged, condition)
 
     def kernel(ctx, inputs, attrs):
@@ -354,6 +355,8 @@ class Bucketize(Op):
 
     def kernel(ctx, inputs, attrs):
         (x,) = inputs
+        ordered = all(a <= b for a, b in itertools.pairwise(attrs["boundaries"]))
+        ctx.check(ordered, errors.InvalidArgumentError, "Expected sorted boundaries")
         kind = np.float64 if x.dtype == np.float64 else np.float32
         boundaries = ctx.xp.asarray(np.array(attrs["boundaries"], np.float32).astype(kind))
         return ctx.xp.searchsorted(boundaries, x.astype(kind), side="right").astype(np.int32)

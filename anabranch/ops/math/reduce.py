@@ -31,7 +31,13 @@ def reduced_shape(c: Any) -> Any:
     shape, axes_shape = c.shapes[0], c.shapes[1]
     keep = c.attrs["keep_dims"]
     if axes_shape is not None and len(axes_shape) > 1:
-        refuse(c, f"reduction_indices of shape {shapes.show(axes_shape)}", "a scalar or a vector", "give a flat list")
+        refuse(
+            c,
+            f"reduction_indices of shape {shapes.show(axes_shape)}",
+            "a scalar or a vector",
+            "give a flat list",
+            f"Shape must be at most rank 1 but is rank {len(axes_shape)}",
+        )
     if shape is None:
         return None
     axes = c.value(1)

@@ -6,6 +6,7 @@ XLA in both tiers.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from anabranch.core.contract.api import public_op
 from anabranch.core.contract.kernels import uses_lax
 from anabranch.core.contract.opdef import PURE, Type, define
 from anabranch.core.graph.build import build
+from anabranch.core.values import shapes
 from anabranch.ops.math.unary import unary_function
 from anabranch.ops.shared import numerics
 from anabranch.ops.shared.broadcast_gradients import (
@@ -43,6 +45,7 @@ def _special(
     compiled: Callable[..., Any],
     gradient: Any,
     host: Callable[..., Any] | None = None,
+    shape: Callable[..., Any] = inference.elementwise,
 ) -> None:
     compiled = widened(compiled)
 
@@ -62,7 +65,7 @@ def _special(
         signature=signature,
         attrs={"T": Type(types)},
         effect=PURE,
-        shape=inference.elementwise,
+        shape=shape,
         kernel=uses_lax(kernel),
         host_kernel=host_kernel,
         gradient=gradient,
@@ -78,6 +81,23 @@ def _lax(name: str) -> Callable[..., Any]:
         return getattr(ctx.lax, name)(*values)
 
     return function
+
+
+def _one_shape(c: Any) -> shapes.RawShape:
+    """Shape rule: inputs that are not scalars have one shape."""
+    result: shapes.RawShape = None
+    for raw in c.shapes:
+        if raw != ():
+            result = shapes.merge(result, raw)
+    return () if all(raw == () for raw in c.shapes) else result
+
+
+def _betainc(ctx: Any, *values: Any) -> Any:
+    arrays = [(name, tuple(value.shape)) for name, value in zip("abx", values, strict=True) if value.shape]
+    for (first, own), (second, other) in itertools.pairwise(arrays):
+        given = f"Shapes of {first} and {second} are inconsistent: {shapes.show(own)} vs. {shapes.show(other)}"
+        ctx.check(own == other, errors.InvalidArgumentError, given)
+    return _lax("betainc")(ctx, *values)
 
 
 # ---------------------------------------------------------------------------------------------------- error functions
@@ -236,8 +256,9 @@ _special(
     "Regularised incomplete beta function `I_x(a, b)`.",
     "a: T, b: T, x: T -> z: T",
     "float double",
-    _lax("betainc"),
+    _betainc,
     _betainc_gradient,
+    shape=_one_shape,
 )
 _special(
     "Zeta",

@@ -86,7 +86,8 @@ def _check_labels(ctx: Any, labels: Any, count: Any, blank: int, classes: int) -
     ctx.check(
         ~xp.any(there & (labels < 0)),
         errors.InvalidArgumentError,
-        "All labels must be nonnegative integers; the lowest is {0}",
+        "All labels must be nonnegative integers, batch: {0} labels: the lowest is {1}",
+        xp.argmin(xp.min(xp.where(there, labels, 0), axis=1)),
         xp.min(xp.where(there, labels, 0)),
     )
     if blank == classes - 1:
@@ -242,8 +243,8 @@ def _loss(ctx: Any, inputs: Any, attrs: Any, blank_first: bool) -> Any:
         keep = keep & ~same
     labels, count = _packed(ctx, labels, keep)
     merge = attrs["ctc_merge_repeated"]
+    enough = count <= lengths
     if not attrs["ignore_longer_outputs_than_inputs"]:
-        enough = count <= lengths
         worst = xp.argmax(~enough)
         ctx.check(
             xp.all(enough),
@@ -254,7 +255,9 @@ def _loss(ctx: Any, inputs: Any, attrs: Any, blank_first: bool) -> Any:
             lengths[worst],
             worst,
         )
-    return _of_fitting_size(ctx, logits, labels, count, lengths, blank, merge)
+    loss, gradient = _of_fitting_size(ctx, logits, labels, count, lengths, blank, merge)
+    zero = loss.dtype.type(0)
+    return xp.where(enough, loss, zero), xp.where(enough[None, :, None], gradient, zero)
 
 
 def _of_fitting_size(ctx: Any, logits: Any, labels: Any, count: Any, lengths: Any, blank: int, merge: bool) -> Any:
@@ -306,8 +309,9 @@ def _gradient(op: Any, grad_loss: Any, grad_gradient: Any) -> list[Any]:
 class CTCLoss(Op):
     """The loss ``-log p(labels | inputs)`` ``[batch]``, and its gradient by the logits ``[time, batch, classes]``.
 
-    The last class is the blank. Labels that take more time steps than a sequence has are an error, or with
-    ``ignore_longer_outputs_than_inputs`` an infinite loss, whose gradient is that of no labels: the softmax.
+    The last class is the blank. More labels than a sequence has time steps are an error, or with
+    ``ignore_longer_outputs_than_inputs`` neither have a loss nor a gradient. Labels that do not fit because equal ones
+    need a blank between them have an infinite loss, whose gradient is that of no labels: the softmax.
     """
 
     signature = "inputs: T, labels_indices: int64, labels_values: int32, sequence_length: int32 -> loss: T, gradient: T"

@@ -11,8 +11,9 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
-from anabranch.core.graph import convert
+from anabranch.core.graph import convert, static_value
 from anabranch.core.graph.build import build
+from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import shapes
 
@@ -48,7 +49,9 @@ def _axis_number(axis: Any, tensor: Any, function: str) -> int | None:
         raise errors.InvalidArgumentError(
             None,
             None,
-            errors.message(
+            f"Dimension ({number}) must be in the range [{-rank}, {rank}) where {rank} is the number of dimensions in "
+            "the input.\n"
+            + errors.message(
                 f"axis {number} for {function} of a tensor of shape {tensor.shape}",
                 f"an axis in [{-rank}, {rank})",
                 "axis=-1 for the last one",
@@ -65,10 +68,32 @@ def _swapped(tensor: Any, axis: int, name: str | None = None) -> Any:
 
 def _along_axis(type_name: str, logits: Any, axis: Any, name: str | None) -> Any:
     tensor = convert.convert_to_tensor(logits, name="logits")
+    if isinstance(axis, Tensor):
+        value = static_value.constant_value(axis)
+        if value is None:
+            return _along_unknown_axis(type_name, tensor, axis, name)
+        axis = value
     number = _axis_number(axis, tensor, type_name)
     if number is None:
         return build(type_name, tensor, name=name)
     return _swapped(build(type_name, _swapped(tensor, number)), number, name=name)
+
+
+def _along_unknown_axis(type_name: str, tensor: Any, axis: Any, name: str | None) -> Any:
+    """The same along an axis that a step tells: the order that swaps it with the last one is its own inverse."""
+    rank = build("Rank", tensor)
+    last = build("Sub", rank, 1)
+    axis = build("Cast", axis, DstT="int32")
+    outside = build("Less", axis, build("Neg", rank))  # stays so, for the transposition to refuse
+    from_left = build("SelectV2", build("Less", axis, 0), build("AddV2", axis, rank), axis)
+    from_left = build("SelectV2", outside, build("Sub", axis, rank), from_left)
+    places = build("Range", 0, rank, 1)
+    order = build("SelectV2", build("Equal", places, from_left), last, places)
+    order = build("SelectV2", build("Equal", places, last), from_left, order)
+    swapped = build(type_name, build("Transpose", tensor, order))
+    output = build("Transpose", swapped, order, name=name or "transpose")
+    output.set_shape(tensor.shape)
+    return output
 
 
 @public("nn.softmax", "math.softmax")

@@ -78,7 +78,8 @@ def _shape_of(c: Any, k: int | None) -> Any:
     if source is None:
         return [None, None]
     if k is not None and k < 0:
-        raise ValueError(errors.message(f"k = {k}", "a number k >= 0", "k=1"))
+        words = f"Dimension size, given by scalar input 1, must be non-negative but is {k}"
+        raise ValueError(f"{words}\n" + errors.message(f"k = {k}", "a number k >= 0", "k=1"))
     if k is not None and source[-1] is not None and source[-1] < k:
         raise ValueError(
             f"input must have last dimension >= k = {k} but is {source[-1]}\n"
@@ -146,12 +147,16 @@ class TopKV2(Op):
     compile_time = ("k",)
 
     def shape(c):
-        if c.shape("k") is not None and c.shape("k") not in ((), (1,)):
-            c.with_rank("k", 0)
+        given = c.shape("k")
+        if given:
+            words = f"Input must be scalar but has rank {len(given)}"
+            raise ValueError(f"{words}\n" + errors.message(f"k of shape {shapes.show(given)}", "a scalar", "k=1"))
         return _shape_of(c, c.scalar("k"))
 
     def kernel(ctx, inputs, attrs):
-        return _run(ctx, inputs[0], int(np.asarray(inputs[1]).reshape(())), attrs["index_type"].np)
+        k = np.asarray(inputs[1])
+        ctx.check(k.ndim == 0, errors.InvalidArgumentError, f"k must be scalar, got shape {shapes.show(k.shape)}")
+        return _run(ctx, inputs[0], int(k), attrs["index_type"].np)
 
     def gradient(op, grad, _):
         return [_gradient(op, grad), None]

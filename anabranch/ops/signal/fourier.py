@@ -100,7 +100,7 @@ def _lengths(c: Any, rank: int) -> list[int | None]:
     known = c.with_rank("fft_length", 1)
     if known[0] not in (None, rank):
         raise ValueError(
-            f"Shape must be {rank} but is {known[0]}\n"
+            f"Dimension must be {rank} but is {known[0]}\n"
             + errors.message(
                 f"fft_length of {known[0]} elements",
                 f"{rank} elements, one for each dimension",

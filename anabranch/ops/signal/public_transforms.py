@@ -66,6 +66,7 @@ def _fft_length(x: Tensor, given: Any, rank: int, doubled: bool) -> tuple[Any, l
     if isinstance(given, (list, tuple)) and any(isinstance(item, Tensor) for item in given):
         given = build("Pack", [convert_to_tensor(item, dtypes.int32) for item in given], axis=0)
     length = convert_to_tensor(given, dtypes.int32, name="fft_length")
+    length.shape.with_rank(1)
     array = partial_value(length)
     if isinstance(array, np.ndarray):
         return length, [int(item) for item in array.ravel()]
@@ -75,6 +76,8 @@ def _fft_length(x: Tensor, given: Any, rank: int, doubled: bool) -> tuple[Any, l
 def _padded(x: Tensor, length: Any, known: list[int | None], rank: int, halved: bool) -> Tensor:
     """``x`` with zeros behind the last dimensions where it is shorter than the transform."""
     raw = x.shape.raw
+    if len(known) != rank:
+        return x  # the op's to refuse
     if raw is not None and None not in raw[-rank:] and None not in known:
         wanted = [int(size or 0) for size in known]
         if halved:
@@ -98,6 +101,7 @@ def _real_function(rank: int) -> Callable[..., Tensor]:
     def transform(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
         with name_scope(name, kind.lower(), [input_tensor, fft_length]) as scope:
             x = convert_to_tensor(input_tensor, preferred_dtype=dtypes.float32)
+            x.shape.with_rank_at_least(rank)
             length, known = _fft_length(x, fft_length, rank, False)
             x = _padded(x, length, known, rank, False)
             into = dtypes.complex128 if x.dtype.base == dtypes.float64 else dtypes.complex64
@@ -120,6 +124,7 @@ def _inverse_real_function(rank: int) -> Callable[..., Tensor]:
     def transform(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
         with name_scope(name, kind.lower(), [input_tensor, fft_length]) as scope:
             x = convert_to_tensor(input_tensor, preferred_dtype=dtypes.complex64)
+            x.shape.with_rank_at_least(rank)
             length, known = _fft_length(x, fft_length, rank, True)
             x = _padded(x, length, known, rank, True)
             return build(kind, x, length, Treal=x.dtype.base.real_dtype, name=scope)

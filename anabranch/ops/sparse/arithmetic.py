@@ -52,6 +52,15 @@ def _adjoint(matrix: Any) -> Any:
 
 
 # ------------------------------------------------------------------------------------------------------------ products
+def _check_index(ctx: Any, index: Any, limit: int, text: str) -> None:
+    """Check that one column of coordinates lies in a matrix."""
+    if not index.shape[0]:
+        return
+    bad = (index < 0) | (index >= limit)
+    at = ctx.xp.argmax(bad)
+    ctx.check(~ctx.xp.any(bad), errors.InvalidArgumentError, text, index[at], at)
+
+
 class SparseTensorDenseMatMul(Op):
     """Product of a sparse matrix ``[n, k]`` and a dense one ``[k, m]``, each transposed and conjugated if asked for.
 
@@ -110,7 +119,9 @@ class SparseTensorDenseMatMul(Op):
             f"Cannot multiply A and B because inner dimension does not match: {inner} vs. {b.shape[0]}.  Did you "
             f"forget a transpose?  Dimensions of A: {list(ints(sizes))}.  Dimensions of B: {list(inputs[3].shape)}",
         )
-        check_bounds(ctx, indices, sizes)
+        first = int(bool(attrs["adjoint_a"]))
+        _check_index(ctx, columns, inner, f"k ({{0}}) from index[{{1}},{1 - first}] out of bounds (>={inner})")
+        _check_index(ctx, rows, height, f"m ({{0}}) from index[{{1}},{first}] out of bounds (>={height})")
         if not inner or not indices.shape[0]:
             return xp.zeros((height, b.shape[1]), b.dtype)
         if ctx.host:
@@ -134,25 +145,6 @@ class SparseTensorDenseMatMul(Op):
 
 
 # ------------------------------------------------------------------------------------------------------ becoming dense
-def _coordinates(c: Any) -> int | None:
-    """How many coordinates ``sparse_indices`` (a scalar, vector or matrix) holds; refuses a rank that does not fit."""
-    given = c.shape("sparse_indices")
-    rank = c.with_rank("output_shape", 1)[0]
-    if given is None:
-        return None
-    if len(given) > 2:
-        refuse(c, f"sparse_indices of shape {shapes.show(given)}", "rank 2 or less", "[n, rank]")
-    width = given[1] if len(given) == 2 else 1
-    if width is not None and rank is not None and width != rank:
-        refuse(
-            c,
-            f"sparse_indices of shape {shapes.show(given)} and an output_shape of {rank} elements",
-            "one column for each dimension",
-            "tf.expand_dims(indices, 1) for a vector",
-        )
-    return given[0] if given else 1
-
-
 class SparseToDense(Op):
     """A dense tensor of ``output_shape`` filled with ``default_value``, with ``sparse_values`` at ``sparse_indices``.
 
@@ -168,14 +160,7 @@ class SparseToDense(Op):
     compile_time = ("output_shape",)
 
     def shape(c):
-        count = _coordinates(c)
-        values = c.shape("sparse_values")
-        if values is not None and len(values) > 1:
-            c.with_rank("sparse_values", 1)
-        if values and None not in (values[0], count) and values[0] != count:
-            refuse(c, f"{values[0]} values for {count} coordinates", "one for each, or a scalar", "check both lengths")
-        if c.shape("default_value") not in (None, ()):
-            c.with_rank("default_value", 0)
+        c.with_rank("output_shape", 1)  # the other shapes are the kernel's to refuse
         return dense_shape(c, "output_shape")
 
     def kernel(ctx, inputs, attrs):
@@ -410,9 +395,7 @@ def _reduce_shape(c: Any) -> Any:
     rank = len(sizes)
     for axis in axes.ravel().tolist():
         if not -rank <= axis < rank:
-            refuse(
-                c, f"reduction dimension {axis} of rank {rank}", f"dimensions in [{-rank}, {rank})", "axis=None for all"
-            )
+            return None  # the kernel's to refuse
     gone = {axis % rank for axis in axes.ravel().tolist()}
     if c.attrs["keep_dims"]:
         return tuple([1 if i in gone else size for i, size in enumerate(sizes)])
@@ -424,7 +407,12 @@ def reduction(ctx: Any, inputs: Any) -> tuple[Any, tuple[int, ...], list[int], l
     indices, values, sizes, axes = inputs
     check_parts(ctx, indices, values, sizes)
     sizes = ints(sizes)
-    gone = list(kernel_axes(ctx, axes, len(sizes)))
+    rank = len(sizes)
+    for axis in np.asarray(axes).ravel().tolist():
+        require(
+            ctx, -rank <= axis < rank, "Invalid reduction dimension {0}, for input with {1} dimensions.", axis, rank
+        )
+    gone = list(kernel_axes(ctx, axes, rank))
     check_bounds(ctx, indices, np.array(sizes, np.int64))
     return indices, sizes, gone, [i for i in range(len(sizes)) if i not in gone]
 
@@ -491,16 +479,14 @@ class SparseSoftmax(Op):
     compile_time = ("sp_shape",)
 
     def shape(c):
-        count, rank = sparse_operand(c, 0, 1, 2)
-        if rank is not None and rank < 2:
-            refuse(c, f"a sparse tensor of rank {rank}", "rank 2 or more", "tf.sparse_reshape(x, [1, -1])")
+        count, _ = sparse_operand(c, 0, 1, 2)
         return (count,)
 
     def kernel(ctx, inputs, attrs):
         indices, values, sizes = inputs
         check_parts(ctx, indices, values, sizes, "sp")
         sizes = ints(sizes)
-        require(ctx, len(sizes) >= 2, f"Input should have rank >= 2, but received shape {list(sizes)}")
+        require(ctx, len(sizes) >= 2, f"Input should have rank >= 2, but received shape: {list(sizes)}")
         check_bounds(ctx, indices, np.array(sizes, np.int64))
         wide = widen(values)
         rows = flat_positions(ctx.xp, indices[:, :-1], sizes[:-1])

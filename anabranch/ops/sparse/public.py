@@ -6,6 +6,7 @@ shapes travel where they are known. Names, argument spellings and results are Te
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,14 +53,39 @@ def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
 
 @public("sparse_reshape", "sparse.reshape")
 def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
-    """The same elements in another dense shape; one dimension of ``shape`` may be -1."""
+    """The same elements in another dense shape; one dimension of ``shape`` may be -1.
+
+    Raises:
+        ValueError: sizes that are known do not go together.
+    """
     sparse = as_sparse(sp_input)
+    _check_sizes(sparse, partial_value(shape) if isinstance(shape, Tensor) else shape)
     shape = convert.convert_to_tensor(shape, name="shape")
     if shape.dtype.base != dtypes.int64:
         shape = build("Cast", shape, DstT="int64")
     with name_scope(name, "SparseReshape", [sparse]) as scope:
         indices, new_shape = build("SparseReshape", sparse.indices, sparse.dense_shape, shape, name=scope)
         return SparseTensor(indices, sparse.values, new_shape)
+
+
+def _check_sizes(sparse: SparseTensor, shape: Any) -> None:
+    """Refuse a shape of another number of elements, as far as both are known."""
+    own = sparse.get_shape().raw
+    wanted = list(shape) if isinstance(shape, (list, tuple, np.ndarray)) and np.ndim(shape) == 1 else [None]
+    if own is None or None in own or not all(isinstance(size, (int, np.integer)) for size in wanted):
+        return
+    if wanted.count(-1) > 1:
+        raise ValueError(
+            f"At most one dimension can be inferred (-1). Found: {wanted}\n"
+            + errors.message(f"shape={wanted}", "at most one -1", "give the other sizes")
+        )
+    total, known_size = math.prod(own), math.prod(size for size in wanted if size != -1)
+    size = total // known_size * known_size if -1 in wanted and known_size else known_size
+    if size != total:
+        raise ValueError(
+            f"Cannot reshape a tensor with {total} elements to shape {wanted} ({size} elements).\n"
+            + errors.message(f"shape={wanted} for {list(own)}", "a shape of as many elements", "tf.sparse_reset_shape")
+        )
 
 
 @public("sparse_transpose", "sparse.transpose")
@@ -269,13 +295,16 @@ def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
     given, own = new_shape._shape, sparse.dense_shape._shape
     if given is not None and own is not None and given[0] is not None and own[0] is not None and given[0] != own[0]:
         raise ValueError(
-            errors.message(f"new_shape of {given[0]} dimensions", f"{own[0]}, as before", "tf.sparse_reshape(x, shape)")
+            f"Dimensions {given[0]} and {own[0]} are not compatible\n"
+            + errors.message(
+                f"new_shape of {given[0]} dimensions", f"{own[0]}, as before", "tf.sparse_reshape(x, shape)"
+            )
         )
     known = _known_vector(new_shape)
     old = sparse._raw()
     if known is not None and old is not None and any(n < (o or 0) for n, o in zip(known, old, strict=False)):
         raise ValueError(
-            f"Requested shape should have dimension sizes >= sp_input.shape.  Found new_shape {list(known)}, "
+            f"Requested new_shape should have dimension sizes >= sp_input.shape.  Found new_shape {list(known)}, "
             f"sp_input.shape {list(old)}.\n"
             + errors.message(f"new_shape={list(known)}", f"at least {list(old)}", "tf.sparse_slice(x, ...) to cut")
         )
@@ -552,12 +581,18 @@ def sparse_merge(
     if not isinstance(sp_ids, (list, tuple)) or hasattr(sp_ids, "_fields"):
         given = [sp_ids]
         if isinstance(vocab_size, (list, tuple)):
-            raise TypeError("vocab_size has to be a scalar if sp_ids is a SparseTensor")
+            raise TypeError(
+                f"vocab_size has to be a Tensor or Python int. Found {type(vocab_size)}\n"
+                + errors.message(f"vocab_size={vocab_size}", "one size for one SparseTensor", "sp_ids=[ids]")
+            )
         sizes: list[Any] = [vocab_size]
     else:
         given = list(sp_ids)
         if not isinstance(vocab_size, (list, tuple)):
-            raise TypeError("vocab_size has to be a list of the length of sp_ids")
+            raise TypeError(
+                f"vocab_size has to be a list of Tensors or Python ints. Found {type(vocab_size)}\n"
+                + errors.message(f"vocab_size={vocab_size}", "a list of the length of sp_ids", "[100, 200]")
+            )
         sizes = list(vocab_size)
     if len(given) != len(sizes):
         raise ValueError(

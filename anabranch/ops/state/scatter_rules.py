@@ -157,6 +157,8 @@ def slice_shape(c: ShapeContext, target: RawShape, indices: RawShape, updates: R
                 "a shape without a 0",
             )
         )
+    if depth == 0 and 0 in indices[-1:] and 0 in target and len(indices) == 1:
+        return target  # a vector without indices, for a shape without elements
     if not 0 < depth <= len(target):
         raise ValueError(
             errors.message(

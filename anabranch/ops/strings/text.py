@@ -26,6 +26,7 @@ from anabranch.core.values import dtypes, shapes
 _NO_GRADIENT = NotDifferentiable("a string has no gradient")
 _UNIT = String("BYTE", "BYTE UTF8_CHAR")
 _NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?|nan)\Z", re.IGNORECASE)
+_HEXADECIMAL = re.compile(rb"[+-]?0[xX][0-9a-fA-F]+\Z")
 _INTEGER = re.compile(rb"[+-]?\d+\Z")
 _UTF8_STARTS = re.compile(rb"[^\x80-\xbf]")
 
@@ -155,6 +156,8 @@ class StringToNumber(Op):
         for value in inputs[0].ravel().tolist():
             text = value.strip()
             number: Any = (float if floating else int)(text) if pattern.match(text) else None
+            if number is None and floating and _HEXADECIMAL.match(text):
+                number = float(int(text, 16))
             fits = number is not None and (limits is None or limits.min <= number <= limits.max)
             if not fits:
                 shown = value.decode(errors="replace").replace("{", "{{").replace("}", "}}")
@@ -248,7 +251,7 @@ class ReduceJoin(Op):
     def shape(c):
         whole, axes = c.shapes[0], c.value("reduction_indices")
         if whole is None or axes is None:
-            return None
+            return None if whole is None or not c.attrs["keep_dims"] else (None,) * len(whole)
         reduced = _axes(axes, len(whole))
         if c.attrs["keep_dims"]:
             return tuple(1 if i in reduced else size for i, size in enumerate(whole))
@@ -273,7 +276,7 @@ def _axes(given: Any, rank: int) -> list[int]:
     axes = []
     for axis in np.asarray(given).ravel().tolist():
         if not -rank <= axis < rank:
-            raise ValueError(f"Invalid reduction dimension {axis} for input with {rank} dimension(s)")
+            raise ValueError(f"Invalid reduction dimension {axis} for input with {rank} dimensions.")
         if axis % rank in axes:
             raise ValueError(f"Duplicate reduction dimension {axis}")
         axes.append(axis % rank)

@@ -42,6 +42,8 @@ def loss(blank_of):
             labels = tuple(int(v) for (row, _), v in zip(indices, values, strict=True) if row == b)
             if preprocess_collapse_repeated:
                 labels = tuple(k for k, _ in itertools.groupby(labels))
+            if ignore_longer_outputs_than_inputs and len(labels) > lengths[b]:
+                continue
             total, share = -np.inf, np.zeros((lengths[b], classes))
             for path in itertools.product(range(classes), repeat=int(lengths[b])):
                 if spoken(path, blank, ctc_merge_repeated) == labels:

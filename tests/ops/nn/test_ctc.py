@@ -94,7 +94,7 @@ def test_errors(tier: str) -> None:
         return lambda: tf.nn.ctc_loss(sparse([labels]), x, list(lengths))
 
     failing(loss([1, 1, 2]), r"Not enough time for target transition sequence \(required: 3, available: 2\)")
-    failing(loss([-1]), "All labels must be nonnegative integers; the lowest is -1")
+    failing(loss([-1]), "All labels must be nonnegative integers, batch: 0 labels: the lowest is -1")
     failing(loss([4, 1]), "Saw a non-null label")
     failing(loss([1], (3,)), r"sequence_length\(0\) <= 2; the longest is 3")
     failing(

@@ -92,6 +92,8 @@ def forward(x: np.ndarray, f: np.ndarray, axes: Sequence[Axis]) -> np.ndarray:
 def input_gradient(g: np.ndarray, f: np.ndarray, axes: Sequence[Axis], channels: int) -> np.ndarray:
     """The gradient of the input ``[batch, *size, channels]`` from that of the output."""
     per_group, features = f.shape[-2], f.shape[-1]
+    if 0 in g.shape:
+        return np.zeros((g.shape[0], *(axis.size for axis in axes), channels), g.dtype)
     groups = max(channels // per_group, 1) if per_group else 1
     each = features // groups
     covered = covered_axis(axes) if groups == 1 else None

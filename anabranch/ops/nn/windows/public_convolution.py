@@ -390,13 +390,24 @@ def conv1d_transpose(
     input: Any,
     filters: Any,
     output_shape: Any,
-    strides: Any,
+    strides: Any = None,
     padding: str = "SAME",
     data_format: str = "NWC",
     dilations: Any = None,
     name: str | None = None,
+    *,
+    stride: Any = None,
 ) -> Any:
-    """The transpose of :func:`conv1d` for ``[batch, width, in]`` and a filter ``[width, out, in]``."""
+    """The transpose of :func:`conv1d` for ``[batch, width, in]`` and a filter ``[width, out, in]``.
+
+    ``stride`` is the old name of ``strides``.
+    """
+    if (strides is None) == (stride is None):
+        raise TypeError(
+            "conv1d_transpose() missing 1 required positional argument: 'strides'\n"
+            + errors.message(f"strides={strides!r} and stride={stride!r}", "one of the two", "strides=1")
+        )
+    strides = stride if strides is None else strides
     with name_scope(name, "conv1d_transpose", [input, filters]):
         form = op_format(data_format, 1)
         place = 2 if channels_first(form) else 1
