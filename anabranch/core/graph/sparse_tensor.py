@@ -64,21 +64,20 @@ class SparseTensor(CompositeTensor):
         (values_count,) = _ranked(self._values, 1, "values")
         (shape_rank,) = _ranked(self._dense_shape, 1, "dense_shape")
         if None not in (count, values_count) and count != values_count:
-            self._refuse(count, values_count, "rows of indices and values", "one row of indices for each value")
+            words = f"Dimensions {count} and {values_count} are not compatible"
+            self._refuse(f"{count} indices and {values_count} values", "one row of indices for each value", words)
         if None not in (rank, shape_rank) and rank != shape_rank:
-            self._refuse(rank, shape_rank, "columns of indices and elements of dense_shape", "one for each dimension")
+            words = f"Dimensions {rank} and {shape_rank} are not compatible"
+            given = f"indices of {rank} columns and a dense_shape of {shape_rank} elements"
+            self._refuse(given, "one for each dimension", words)
 
     @property
     def _type_spec(self) -> SparseTensorSpec:
         return SparseTensorSpec(self.shape, self.dtype)
 
-    def _refuse(self, first: int, second: int, what: str, expected: str) -> None:
-        raise ValueError(
-            f"Dimensions {first} and {second} are not compatible\n"
-            + errors.message(
-                f"{first} and {second} {what}", expected, "tf.SparseTensor([[0, 1], [2, 0]], [1.0, 2.0], [3, 2])"
-            )
-        )
+    def _refuse(self, given: str, expected: str, words: str = "") -> None:
+        advice = errors.message(given, expected, "tf.SparseTensor([[0, 1], [2, 0]], [1.0, 2.0], [3, 2])")
+        raise ValueError(f"{words}\n{advice}" if words else advice)
 
     @classmethod
     def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:

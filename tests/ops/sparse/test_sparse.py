@@ -61,7 +61,11 @@ def test_large_products(tier, order):
 @pytest.mark.parametrize(
     ("op", "inputs", "told"),
     [
-        ("SparseTensorDenseMatMul", ([[0, 4]], [1.0], [2, 4], np.ones((4, 1), np.float32)), "need 0 <= index < .2,4"),
+        (
+            "SparseTensorDenseMatMul",
+            ([[0, 4]], [1.0], [2, 4], np.ones((4, 1), np.float32)),
+            r"k \(4\) from index\[0,1\] out of bounds",
+        ),
         (
             "SparseTensorDenseMatMul",
             ([[0, 0]], [1.0], [2, 4], np.ones((3, 1), np.float32)),
@@ -151,7 +155,7 @@ def test_values_are_taken_for_sparse_tensors():
         (lambda: tf.sparse_split(num_split=2), "sp_input is required"),
         (lambda: tf.sparse_concat(0, []), "no sparse tensors"),
         (lambda: tf.sparse_reduce_sum(SMALL, 0, reduction_axes=0), "Cannot specify both"),
-        (lambda: tf.sparse_merge(SMALL, SMALL, [3]), "vocab_size has to be a scalar"),
+        (lambda: tf.sparse_merge(SMALL, SMALL, [3]), "vocab_size has to be a Tensor or Python int"),
         (lambda: tf.sparse_merge(SMALL, SMALL, 3), "int32 or int64"),
         (lambda: tf.sparse_tensor_to_dense(tf.SparseTensorValue([[0]], ["a"], [1]), 0), "default_value=0 for strings"),
         (lambda: tf.sparse_tensor_dense_matmul(SMALL, tf.constant([[1.0], [2.0], [3.0]])), "adjoint_a=True"),
