@@ -50,7 +50,7 @@ ROWS = [
         [case(positive(3, 4), positive(3, 4), dtype="float")], "float", tolerance=50, order=0),
     row("Betainc", special.betainc, [
         case(positive(3, 4), positive(3, 4), positive(3, 4, low=0.1, high=0.9)),
-        case(positive(), positive(3), positive(2, 1, low=0.1, high=0.9))], tolerance=16, order=0),
+        case(positive(), positive(3), positive(3, low=0.1, high=0.9))], tolerance=16, order=0),
     row("Zeta", special.zeta, two(low=1.5, high=4), tolerance=4, order=0),
     row("Polygamma", lambda a, x: special.polygamma(a.astype(int), x),
         [case(np.array([[1.0, 2.0], [3.0, 4.0]]), positive(2, 2)), case(2.0, positive(3))], tolerance=8, order=0),
