@@ -13,7 +13,7 @@ from anabranch.core import errors
 from anabranch.core.contract import hooks
 from anabranch.core.contract.opdef import IO, Int, NotDifferentiable, Op
 from anabranch.core.file_errors import translated
-from anabranch.core.values import dtypes
+from anabranch.core.values import dtypes, shapes
 from anabranch.ops.io.checkpoints import _text
 
 _NO_GRADIENT = NotDifferentiable("it reads files")
@@ -77,12 +77,14 @@ class LoadAndRemapMatrix(Op):
     gradient = _NO_GRADIENT
 
     def shape(c):
-        for name in ("ckpt_path", "old_tensor_name"):
-            c.with_rank(name, 0)
+        shapes.with_rank_at_most(c.shape("ckpt_path"), 1)
+        c.with_rank("old_tensor_name", 0)
         return (c.attrs["num_rows"], c.attrs["num_cols"])
 
     def host_kernel(ctx, inputs, attrs):
         path, name, rows, columns, values = inputs
+        ctx.check(path.size == 1, errors.InvalidArgumentError, "The `ckpt_path` tensor must have exactly one element")
+        path = path.reshape(())
         saved = hooks.read_checkpoint(_text(path), [(_text(name), "", dtypes.float32)])[0]
         ctx.check(
             saved.ndim == 2,

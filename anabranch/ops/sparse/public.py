@@ -79,7 +79,7 @@ def _check_sizes(sparse: SparseTensor, shape: Any) -> None:
             f"At most one dimension can be inferred (-1). Found: {wanted}\n"
             + errors.message(f"shape={wanted}", "at most one -1", "give the other sizes")
         )
-    total, known_size = math.prod(own), math.prod(size for size in wanted if size != -1)
+    total, known_size = math.prod(size or 0 for size in own), math.prod(size for size in wanted if size != -1)
     size = total // known_size * known_size if -1 in wanted and known_size else known_size
     if size != total:
         raise ValueError(

@@ -69,7 +69,7 @@ def test_LoadAndRemapMatrix(files) -> None:
     path, _ = files
     with tf.Graph().as_default(), tf.Session() as session:
 
-        def loaded(rows, columns, values, num_rows=2, num_cols=3, name="weights"):
+        def loaded(rows, columns, values, num_rows=2, num_cols=3, name="weights", path=path):
             rows, columns = tf.constant(rows, tf.int64), tf.constant(columns, tf.int64)
             values = tf.constant(values, tf.float32)
             made = tf.build_op(
@@ -78,6 +78,9 @@ def test_LoadAndRemapMatrix(files) -> None:
             return session.run(made).tolist()
 
         assert loaded([2, 0], [], []) == [[6, 7, 8], [0, 1, 2]]
+        assert loaded([2, 0], [], [], path=[path]) == [[6, 7, 8], [0, 1, 2]]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="must have exactly one element"):
+            loaded([2, 0], [], [], path=[path, path])
         assert loaded([2, -1], [1, -1, 0], [10, 11, 12, 13]) == [[7, 10, 6], [11, 12, 13]]
         for arguments, words in (
             (([0], [], []), "Size of row_remapping is 1 instead of being equal to num_rows=2"),
