@@ -32,14 +32,15 @@ def free_ports(count):
 class Task:
     """A process of the program, and what it has printed."""
 
-    def __init__(self, job, index, ps, workers, folder="", last_step=10_000):
+    def __init__(self, job, index, ps, workers, folder="", last_step=10_000, program=PROGRAM):
+        self.program = program
         self.arguments = [job, str(index), ",".join(ps), ",".join(workers), str(folder), str(last_step)]
         self.start()
 
     def start(self):
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(
-            [sys.executable, "-u", str(PROGRAM), *self.arguments],
+            [sys.executable, "-u", str(self.program), *self.arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -137,6 +138,22 @@ def test_a_stopped_or_killed_task_is_an_error_within_ten_seconds(tasks):
                     server.process.send_signal(signal.SIGCONT)
                     assert session.run(v) == 1.0  # nothing was lost meanwhile
     local.stop()
+
+
+def test_mirrored_workers_end_with_the_same_variables_whoever_is_killed(tasks, tmp_path):
+    places = addresses(2)
+    options = {"folder": tmp_path, "last_step": 200, "program": PROGRAM.with_name("mirrored_program.py")}
+    workers = [tasks("worker", i, [], places, **options) for i in range(2)]
+    for worker in workers:
+        worker.wait_for_step(20)
+    for victim in (workers[1], workers[0]):  # the second is where all meet
+        victim.kill()
+        victim.start()
+        victim.wait_for_step(20)
+    for worker in workers:
+        worker.wait_for(lambda line: line.startswith("ended"), 120.0)
+        assert worker.process.wait(20) == 0
+    assert workers[0].lines[-1] == workers[1].lines[-1]
 
 
 def test_two_tasks_with_one_index(tasks):
