@@ -15,10 +15,12 @@ functions are not found, and refused by name.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from anabranch.core import device as device_names
+from anabranch.core import errors
 from anabranch.core.contract.meetings import Meeting
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
@@ -112,14 +114,21 @@ def _groups(graph: Graph) -> dict[tuple[Any, ...], list[Operation]]:
     """The members of each key, in the order of their creation."""
     groups: dict[tuple[Any, ...], list[Operation]] = {}
     for op in _members(graph.root.operations):
-        groups.setdefault(_meeting(op).key, []).append(op)
+        with contextlib.suppress(errors.UnimplementedError):  # one whose keys nobody knows meets nobody
+            groups.setdefault(_meeting(op).key, []).append(op)
     return groups
 
 
 def _company(op: Operation, alike: Sequence[Operation]) -> list[Operation]:
     """The members that an op meets, itself among them, in the order in which they bring their values."""
     size = _meeting(op).size
-    first = alike.index(op) // size * size if size > 0 else 0
+    if size < 1:
+        raise errors.InvalidArgumentError(
+            None,
+            op,
+            errors.message(f"{op.type} {op.name!r} of {size} members", "at least one", "the number of devices"),
+        )
+    first = alike.index(op) // size * size
     company = list(alike[first : first + size])
     return sorted(company, key=lambda member: (_place(member), member._id))
 

@@ -190,6 +190,12 @@ def test_members_that_are_not_there_are_missed_by_name():
     with tf.Session() as session:
         with pytest.raises(tf.errors.UnimplementedError, match=r"group_size of .* which only a step knows"):
             session.run(open_size, {size: 1})
+    alone = build("NcclAllReduce", tf.constant(3.0), reduction="sum", num_devices=1, shared_name="alone")
+    nobody = build("NcclAllReduce", tf.constant(3.0), reduction="sum", num_devices=0, shared_name="nobody")
+    with tf.Session() as session:
+        assert session.run(alone) == 3.0  # whatever else is in the graph
+        with pytest.raises(tf.errors.InvalidArgumentError, match="of 0 members"):
+            session.run(nobody)
 
 
 def test_an_error_names_the_member():
