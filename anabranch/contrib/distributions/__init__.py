@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 from anabranch import distributions
-from anabranch.contrib.distributions import bijectors, families, matrices, mixtures, normals, parameters, transformed
+from anabranch.contrib.distributions import (
+    bijectors,
+    families,
+    flows,
+    matrices,
+    matrix_bijectors,
+    mixtures,
+    normals,
+    parameters,
+    transformed,
+)
 from anabranch.core.contract import api
 
-__all__ = ["bijectors", "distributions", "families", "matrices", "mixtures", "normals", "parameters", "transformed"]
+__all__ = [
+    "bijectors",
+    "distributions",
+    "families",
+    "flows",
+    "matrices",
+    "matrix_bijectors",
+    "mixtures",
+    "normals",
+    "parameters",
+    "transformed",
+]
 __getattr__, __dir__ = api.module_attributes("contrib.distributions")

@@ -457,6 +457,15 @@ class Invert(Bijector):
         return self._bijector.forward_event_shape_tensor(shape)
 
 
+def _dimensions(bijectors: Sequence[Bijector]) -> tuple[int, int]:
+    """How many last dimensions bijectors work on that are applied in this order, and how many they add to those."""
+    needed = gained = 0
+    for one in bijectors:
+        needed = max(needed, one.forward_min_event_ndims - gained)
+        gained += one.inverse_min_event_ndims - one.forward_min_event_ndims
+    return needed, gained
+
+
 @public(_HOME + "Chain")
 class Chain(Bijector):
     """Bijectors one after the other, the last one of the list first: ``Chain([f, g])(x) = f(g(x))``."""
@@ -465,14 +474,14 @@ class Chain(Bijector):
         self, bijectors: Sequence[Bijector] | None = None, validate_args: bool = False, name: str | None = None
     ) -> None:
         self._bijectors = list(bijectors or ())
-        if any(one.forward_min_event_ndims != one.inverse_min_event_ndims for one in self._bijectors):
-            raise NotImplementedError("a chain of bijectors that change the number of dimensions")
+        forward, gained = _dimensions(self._bijectors[::-1])
         super().__init__(
             [parent for one in self._bijectors for parent in one.graph_parents],
             all(one.is_constant_jacobian for one in self._bijectors),
             validate_args,
             None,
-            max((one.forward_min_event_ndims for one in self._bijectors), default=0),
+            forward,
+            forward + gained,
             name=name
             or "_of_".join(["chain", *(one.name for one in self._bijectors)] if self._bijectors else ["identity"]),
         )
@@ -493,17 +502,19 @@ class Chain(Bijector):
         return y
 
     def _forward_log_det_jacobian(self, x: Any) -> Any:
-        total = tf.constant(0.0, x.dtype.base_dtype)
+        total, ndims = tf.constant(0.0, x.dtype.base_dtype), self._forward_min_event_ndims
         for one in reversed(self._bijectors):
-            total += one.forward_log_det_jacobian(x, self._forward_min_event_ndims)
+            total += one.forward_log_det_jacobian(x, ndims)
             x = one.forward(x)
+            ndims += one.inverse_min_event_ndims - one.forward_min_event_ndims
         return total
 
     def _inverse_log_det_jacobian(self, y: Any) -> Any:
-        total = tf.constant(0.0, y.dtype.base_dtype)
+        total, ndims = tf.constant(0.0, y.dtype.base_dtype), self._inverse_min_event_ndims
         for one in self._bijectors:
-            total += one.inverse_log_det_jacobian(y, self._inverse_min_event_ndims)
+            total += one.inverse_log_det_jacobian(y, ndims)
             y = one.inverse(y)
+            ndims += one.forward_min_event_ndims - one.inverse_min_event_ndims
         return total
 
     def _forward_event_shape(self, shape: Any) -> Any:
