@@ -13,6 +13,7 @@ from anabranch.contrib.distributions import (
     normals,
     parameters,
     transformed,
+    wishart,
 )
 from anabranch.core.contract import api
 
@@ -27,5 +28,6 @@ __all__ = [
     "normals",
     "parameters",
     "transformed",
+    "wishart",
 ]
 __getattr__, __dir__ = api.module_attributes("contrib.distributions")

@@ -45,13 +45,17 @@ class AffineLinearOperator(Bijector):
                 "Scale matrix must be non-singular.\n"
                 + errors.message("an operator that may have no inverse", "one that has", "is_non_singular=True")
             )
-        self._shift = None if shift is None else tf.convert_to_tensor(shift, None if scale is None else scale.dtype)
+        self._shift: Any = None
+        dtype = None if scale is None else scale.dtype
+        if shift is not None:
+            self._shift = tf.convert_to_tensor(shift, dtype)
+            dtype = self._shift.dtype.base_dtype
         self._scale = scale
         super().__init__(
             graph_parents=[part for part in (self._shift,) if part is not None],
             is_constant_jacobian=True,
             validate_args=validate_args,
-            dtype=scale.dtype if scale is not None else None if shift is None else self._shift.dtype.base_dtype,
+            dtype=dtype,
             forward_min_event_ndims=1,
             name=name,
         )
