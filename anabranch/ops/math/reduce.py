@@ -16,6 +16,7 @@ from anabranch.core import errors
 from anabranch.core.contract.opdef import PURE, Bool, NotDifferentiable, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.values import dtypes, shapes
+from anabranch.ops.math import xla_reductions
 from anabranch.ops.shared import row_rules, unchecked
 from anabranch.ops.shared.array_rules import INDEX, NUMBERS, dense, known, like, refuse, shape_of
 from anabranch.ops.shared.widening import widen
@@ -89,33 +90,33 @@ def kernel_axes(ctx: Any, axes: Any, rank: int) -> tuple[int, ...]:
 
 
 def _kernel(reduce: Any) -> Any:
-    """A kernel from ``reduce(xp, x, axes, keep) -> array``, whose result is rounded to the input's type."""
+    """A kernel from ``reduce(ctx, x, axes, keep) -> array``, whose result is rounded to the input's type."""
 
     def kernel(ctx, inputs, attrs):
         x, axes = inputs
-        result = reduce(ctx.xp, x, kernel_axes(ctx, axes, x.ndim), attrs["keep_dims"])
+        result = reduce(ctx, x, kernel_axes(ctx, axes, x.ndim), attrs["keep_dims"])
         return ctx.xp.asarray(result, x.dtype) if ctx.host else result.astype(x.dtype)
 
     return kernel
 
 
-def _sum(xp: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+def _sum(ctx: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
     wide = widen(x)
-    return xp.sum(wide, axis=axes, keepdims=keep, dtype=wide.dtype)
+    return xla_reductions.reduce(ctx, "sum", wide, axes, keep, dtype=wide.dtype)
 
 
-def _prod(xp: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+def _prod(ctx: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
     wide = widen(x)
-    return xp.prod(wide, axis=axes, keepdims=keep, dtype=wide.dtype)
+    return ctx.xp.prod(wide, axis=axes, keepdims=keep, dtype=wide.dtype)
 
 
-def _mean(xp: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+def _mean(ctx: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
     count = int(np.prod([x.shape[i] for i in axes], dtype=np.int64))
     if x.dtype.kind not in "iu":
-        total = _sum(xp, x, axes, keep)
+        total = _sum(ctx, x, axes, keep)
         return total / total.dtype.type(count)
     wide = np.dtype(np.int64 if x.dtype.kind == "i" else np.uint64)
-    total = xp.sum(x, axis=axes, keepdims=keep, dtype=wide)
+    total = ctx.xp.sum(x, axis=axes, keepdims=keep, dtype=wide)
     if count == 0:
         return total * wide.type(0)
     quotient = total // wide.type(count)
@@ -133,32 +134,32 @@ def greatest(dtype: Any) -> Any:
     return dtype.type(np.inf) if dtype.kind not in "iu" else dtype.type(np.iinfo(dtype).max)
 
 
-def _max(xp: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+def _max(ctx: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
     wide = widen(x)
-    return xp.max(wide, axis=axes, keepdims=keep, initial=least(wide.dtype))
+    return xla_reductions.reduce(ctx, "max", wide, axes, keep, initial=least(wide.dtype))
 
 
-def _min(xp: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+def _min(ctx: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
     wide = widen(x)
-    return xp.min(wide, axis=axes, keepdims=keep, initial=greatest(wide.dtype))
+    return xla_reductions.reduce(ctx, "min", wide, axes, keep, initial=greatest(wide.dtype))
 
 
-def _all(xp: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
-    return xp.all(x, axis=axes, keepdims=keep)
+def _all(ctx: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+    return ctx.xp.all(x, axis=axes, keepdims=keep)
 
 
-def _any(xp: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
-    return xp.any(x, axis=axes, keepdims=keep)
+def _any(ctx: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+    return ctx.xp.any(x, axis=axes, keepdims=keep)
 
 
-def _euclidean(xp: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+def _euclidean(ctx: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
     if x.dtype.kind in "iu":
-        total = xp.sum(x * x, axis=axes, keepdims=keep, dtype=x.dtype)
+        total = ctx.xp.sum(x * x, axis=axes, keepdims=keep, dtype=x.dtype)
         # The square of an integer may have wrapped to a negative number, whose root would be undefined.
-        return xp.floor(xp.sqrt(xp.maximum(total, total.dtype.type(0)).astype(np.float64)))
+        return ctx.xp.floor(ctx.xp.sqrt(ctx.xp.maximum(total, total.dtype.type(0)).astype(np.float64)))
     wide = widen(x)
-    square = xp.square(xp.real(wide)) + xp.square(xp.imag(wide)) if x.dtype.kind == "c" else wide * wide
-    return xp.sqrt(xp.sum(square, axis=axes, keepdims=keep, dtype=square.dtype))
+    square = ctx.xp.square(ctx.xp.real(wide)) + ctx.xp.square(ctx.xp.imag(wide)) if x.dtype.kind == "c" else wide * wide
+    return ctx.xp.sqrt(_sum(ctx, square, axes, keep))
 
 
 # ----------------------------------------------------------------------------------------------------------- gradients
