@@ -110,11 +110,14 @@ def serialized(compiled: Any, code: bytes | None = None) -> bytes:
 def loaded(payload: bytes, inputs: Any, outputs: Any, device: Any) -> Any:
     """The function that :func:`serialized` was given, on a device; ``inputs`` and ``outputs`` are tree structures.
 
-    The device need not be the one that it was compiled for: what several devices do is compiled once.
+    The device need not be the one that it was compiled for: what several devices do is compiled once. A program over
+    several devices is for those that it was compiled for, a tuple of them.
     """
     from jax._src import compiler
     from jax.experimental import serialize_executable
 
+    if isinstance(device, tuple):
+        return serialize_executable.deserialize_and_load(payload, inputs, outputs, device[0].client, device)
     if len(device.client.devices()) == 1:
         return serialize_executable.deserialize_and_load(payload, inputs, outputs, device.client, [device])
     assignment = np.array([[device.id]])

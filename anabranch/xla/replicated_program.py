@@ -14,11 +14,12 @@ reductions.
 
 *What it does not do.* Arguments that differ between replicas in shape, or in what must be known when the program is
 compiled, have no such program: the ops run one by one then. It owns no buffers of variables, so new values are in new
-memory; and it is not kept on disk.
+memory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +31,8 @@ from anabranch.core.contract import faults, opdef
 from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values.list_values import TracedList
-from anabranch.xla import engine, kernel_context, lapack_threads, lowering, memory
-from anabranch.xla.executables import Executable, Facts, Means
+from anabranch.xla import engine, kernel_context, lapack_threads, lowering, memory, stored_programs
+from anabranch.xla.executables import Executable, Facts, Means, NotStored
 from anabranch.xla.loops import repeated_blocks
 from anabranch.xla.program import UNTRACEABLE, Program, ProgramOps
 
@@ -241,7 +242,7 @@ class ReplicatedProgram(Program):
                     if refusal is not None:
                         raise refusal.with_traceback(None)
                     try:
-                        executable = self._compiled(firsts, known, sorted(static))
+                        executable = self._made(firsts, known, sorted(static), self._stored_name(key), means)
                     except UNTRACEABLE as problem:
                         self._refused.put(key, problem)
                         raise
@@ -252,7 +253,27 @@ class ReplicatedProgram(Program):
                     self._variants.put(key, executable)
         return executable
 
-    def _compiled(self, firsts: Sequence[Any], known: dict[int, np.ndarray], static: Sequence[int]) -> Executable:
+    def _stored_name(self, key: Any) -> str | None:
+        """Under which name the variant for such arguments is kept on disk."""
+        place = {op: i for i, op in enumerate(self.group.ops)}
+        members = [
+            (place[op], tuple([place[member] for member in row]), self.replication.meetings.get(op, ()))
+            for op, row in self.replication.members.items()
+            if op in place
+        ]
+        devices = tuple([device.number for device in self.devices]), len(engine.devices(self.platform))
+        structure = ("replicas", self._structure(), tuple(sorted(members)), devices, key)
+        return stored_programs.key(structure, stored_programs.definitions(self.flat_ops), self.platform)
+
+    def _made(
+        self,
+        firsts: Sequence[Any],
+        known: dict[int, np.ndarray],
+        static: Sequence[int],
+        stored: str | None,
+        means: Means,
+    ) -> Executable:
+        """The variant for these arguments, as it is on disk, or compiled."""
         one, jax, count = self._one, engine.jax(), len(self.devices)
         facts = Facts()
         dynamic = [i for i in range(len(firsts)) if i not in known]
@@ -295,6 +316,17 @@ class ReplicatedProgram(Program):
 
         arguments = tuple([aval(firsts[i], same) for i, same in zip(dynamic, shared, strict=True)])
         rng = aval(np.empty((1, len(one.random_ops), 6), np.uint32), False)
+        loaded = None
+        if stored_programs.has(stored):
+            with self._around():
+                devices = tuple([engine.jax_device(device) for device in self.devices])
+                loaded = stored_programs.load(stored, (arguments, self.device_constants(), rng), devices)
+        if loaded is not None:
+            found_out, compiled = loaded
+            facts = Facts.read(found_out["facts"])
+            return self._spread(compiled, facts, dynamic, shared, static, found_out["vectors"])
+        if means is Means.STORED:
+            raise NotStored
         with self._around():
             jax.eval_shape(over_devices(part()), arguments, self.device_constants(), rng)
             # A scalar has no axis to be joined along: each device gives its own, as if it were one for all.
@@ -302,10 +334,24 @@ class ReplicatedProgram(Program):
             traced = jax.jit(over_devices(results)).trace(arguments, self.device_constants(), rng)
             compiled = traced.lower().compile(engine.compiler_options(self.platform))
         memory.require_memory(compiled, engine.jax_device(self.device), one.flat_ops)
+        facts.factorisation = lapack_threads.largest(traced.jaxpr)
+        with contextlib.suppress(stored_programs.NotStorable):
+            stored_programs.save(stored, {"facts": facts.plain(), "vectors": vectors}, compiled)
+        return self._spread(compiled, facts, dynamic, shared, static, vectors)
+
+    def _spread(
+        self,
+        compiled: Any,
+        facts: Facts,
+        dynamic: Sequence[int],
+        shared: Sequence[bool],
+        static: Sequence[int],
+        vectors: Sequence[int],
+    ) -> Executable:
+        """A compiled variant as one that takes the values of all replicas one by one."""
         makes = [[j for j, (made, _) in enumerate(self._results) if made == place] for place in facts.traced_outputs]
         spread = _Spread(self, compiled, dynamic, shared, static, makes, vectors)
-        work = lapack_threads.largest(traced.jaxpr)
-        return Executable(lapack_threads.limited(spread, work, self.platform), self._facts(facts))
+        return Executable(lapack_threads.limited(spread, facts.factorisation, self.platform), self._facts(facts))
 
     def _agreed(self, facts: Facts, failed: Any, payload: Any) -> tuple[Any, Any]:
         """The flags of the replica whose check comes first in the order of effects, on all of them."""

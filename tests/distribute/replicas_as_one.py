@@ -5,11 +5,13 @@ from __future__ import annotations
 import concurrent.futures
 import re
 
+import jax
 import numpy as np
 import pytest
 
 import anabranch as tf
 from anabranch.core.graph.build import build
+from anabranch.xla import disk_cache
 
 CPUS = [f"/cpu:{i}" for i in range(8)]
 COMPILED, INTERPRETED = tf.SessionOptions(tier="compiled"), tf.SessionOptions(tier="interpreted")
@@ -161,6 +163,46 @@ def test_the_check_that_fails_first_in_any_replica_is_told_and_nothing_is_writte
         np.testing.assert_array_equal(session.run(list(v.values)), before)
         session.run(train, good)
         assert 4 in [count for count, _ in programs(session, train, good)]
+
+
+def test_the_next_start_finds_the_program_on_disk(tmp_path, monkeypatch):
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(disk_cache, "_the_one", disk_cache.DiskCache(tmp_path / "kept"))
+    lowered = []
+    trace = jax.jit
+
+    def noted(function, *args, **kwargs):
+        lowered.append(getattr(function, "__name__", ""))
+        return trace(function, *args, **kwargs)
+
+    monkeypatch.setattr(jax, "jit", noted)
+
+    def work(x):
+        table = tf.get_variable("table", [4], initializer=tf.ones_initializer())
+        x = tf.nn.dropout(x, 0.5, seed=3)
+        total = tf.reduce_sum(tf.gather(table, tf.cast(x[:, 0] * 0.0, tf.int32))) / 16
+        return minimized(total * tf.reduce_sum(x), tf.train.GradientDescentOptimizer(0.01))
+
+    results = [over(tf.distribute.MirroredStrategy(CPUS[:2]), work) for _ in range(2)]
+    for first, second in zip(*results, strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert lowered.count("anabranch_replica") == 1
+    strategy = tf.distribute.MirroredStrategy(CPUS[:2])
+    for bad in ((0, 9), (9, 0)):
+        with tf.Graph().as_default(), strategy.scope():
+            v = tf.get_variable("v", initializer=np.arange(5, dtype="f"))
+            ids = [tf.placeholder(tf.int32, [1]) for _ in range(2)]
+            per_replica = type(strategy.experimental_run_v2(lambda: tf.random_uniform([])))(ids)
+            loss = strategy.experimental_run_v2(
+                lambda own, v=v: minimized(tf.reduce_sum(tf.gather(v, own)), tf.train.GradientDescentOptimizer(0.1)),
+                args=(per_replica,),
+            )
+            with tf.Session(config=COMPILED) as session:
+                session.run(tf.global_variables_initializer())
+                with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[0\] = 9 is not in") as caught:
+                    session.run(list(loss.values), {ids[0]: [bad[0]], ids[1]: [bad[1]]})
+                assert ("replica_1" in caught.value.op.name) is (bad[1] == 9)
+    assert lowered.count("anabranch_replica") == 2
 
 
 def test_scalars_and_integers_of_replicas_meet():
