@@ -11,7 +11,7 @@ from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import faults, kernels
 from anabranch.core.contract.roles import Role
-from anabranch.core.graph.operation import Operation
+from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey
 from anabranch.core.values import sizes
 from anabranch.runtime.attempt import Attempt
@@ -130,6 +130,9 @@ def short_form(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], bool] | 
             return True
 
         return hand_on
+    distinct = _form_of_distinct(plan, item)
+    if distinct is not None:
+        return distinct
     kernel, checks = definition.host_kernel or definition.kernel, definition.checks
     assert kernel is not None
     take = lent if may_borrow(definition) else to_host
@@ -160,6 +163,47 @@ def short_form(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], bool] | 
         return True
 
     return compute
+
+
+def _form_of_distinct(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], bool] | None:
+    """What runs an op that makes distinct what is so, or adds up the one row of each such element.
+
+    Lookups make their indices distinct, and optimizers do it once more with those of the gradient.
+    """
+
+    def holds_distinct(tensor: Any) -> bool:
+        return tensor not in plan.fed and lowering.holds_distinct(tensor) and len(tensor.op._inputs) == 1
+
+    op, outputs = item.op, item.op._outputs
+    if op.role is Role.DISTINCT and len(item.sources) == 1 and len(outputs) == 2 and holds_distinct(item.sources[0]):
+        (source,), (elements, numbers), dtype = item.sources, outputs, outputs[1].dtype.np
+
+        def number(env: dict[Any, Any]) -> bool:
+            vector = env[source]
+            if type(vector) is not np.ndarray or vector.ndim != 1:
+                return False
+            env[elements], env[numbers] = vector, np.arange(len(vector), dtype=dtype)
+            return True
+
+        return number
+    if op.role is Role.ROW_SUMS and len(item.sources) == 3:
+        rows, ids, count = item.sources
+        maker = ids.op if isinstance(ids, Tensor) and ids not in plan.fed else None
+        if maker is None or maker.role is not Role.DISTINCT or ids is not maker._outputs[1]:
+            return None
+        if len(maker._outputs) != 2 or len(maker._inputs) != 1 or not holds_distinct(maker._inputs[0]):
+            return None
+
+        def hand_on_rows(env: dict[Any, Any]) -> bool:
+            data, places, size = env[rows], env[ids], env[count]
+            fits = type(data) is np.ndarray and isinstance(size, (np.ndarray, np.generic)) and size.ndim == 0
+            if not fits or not data.ndim or not len(data) == len(places) == int(size):
+                return False
+            env[outputs[0]] = data
+            return True
+
+        return hand_on_rows
+    return None
 
 
 def interpret(attempt: Attempt, ops: Iterable[Operation]) -> None:

@@ -12,7 +12,7 @@ from anabranch.core.contract import kernels
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation
 from anabranch.core.values import shapes
-from anabranch.runtime.plans import epilogue, layers, program_groups, waves
+from anabranch.runtime.plans import epilogue, layers, program_groups, shape_families, waves
 from anabranch.runtime.plans.items import HostItem, Segment
 
 MAX_HOST_SLICE = 4096
@@ -98,8 +98,9 @@ def arrange_segment(plan: Any, segment: Segment) -> list[Any]:
     later = frozenset(waiting)
     rows = layers.of_one_device([op for op in ops if op not in later], order)
     items: list[Any] = []
+    small = shape_families.small_programs(plan, [row.ops for row in rows if not row.on_host]) if plan.apart else ()
     for row in rows:
-        if row.on_host:
+        if row.on_host or row.ops in small:
             items += plan.host_items(row.ops)
         else:
             final = row is rows[-1]

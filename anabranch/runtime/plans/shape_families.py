@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.core.cache import Cache, Listed
-from anabranch.core.contract import inference
+from anabranch.core.contract import inference, kernels
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey
@@ -372,6 +372,20 @@ def _small_pieces(plan: Any, apart: set[Operation], known: dict[Tensor, tuple[An
         cost[find(op)] += policy.cost_of(op, plan, known)
     small = {find(op) for op in touching if cost[find(op)] < SMALL}
     return {op for op in head if find(op) in small}
+
+
+def small_programs(plan: Any, groups: Sequence[list[Operation]]) -> list[list[Operation]]:
+    """Those of a step's programs that only compute, and cost next to nothing on the host.
+
+    Pieces that hang together elsewhere come apart where one half must wait for the host.
+    """
+    known = inferred(plan)
+
+    def is_small(ops: Sequence[Operation]) -> bool:
+        pure = all(op.definition.effect.kind == "pure" and not kernels.needs_lax(op.definition) for op in ops)
+        return pure and sum(policy.cost_of(op, plan, known) for op in ops if op.role is not Role.CONSTANT) < SMALL
+
+    return [ops for ops in groups if is_small(ops)] if len(groups) > 1 else []
 
 
 # ------------------------------------------------------------------------------------------------------------ families

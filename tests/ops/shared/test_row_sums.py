@@ -109,3 +109,22 @@ def test_sizes_that_change_are_checked_in_each_step():
             with pytest.raises(tf.errors.InvalidArgumentError, match="segment_ids and indices should have same size"):
                 session.run(sums, {indices: [3, 4], ids: [0]})
             np.testing.assert_array_equal(session.run(sums, {indices: [3, 3], ids: [0]}), np.ones((1, 3)))
+
+
+@pytest.mark.parametrize("fed", [False, True])
+def test_what_is_distinct_is_not_made_so_again(fed):
+    with tf.Graph().as_default():
+        ids, rows = tf.placeholder(tf.int64, [None]), tf.placeholder(tf.float32, [None, 2])
+        first, _ = tf.unique(ids)
+        again, numbers = tf.unique(first)
+        sums = tf.unsorted_segment_sum(rows, numbers, tf.shape(again)[0])
+        with tf.Session() as session:
+            for count in range(1, 7):
+                feeds = {ids: np.arange(count) // 2 * 3, rows: np.ones(((count + 1) // 2, 2))}
+                expected = np.ones(((count + 1) // 2, 2)), np.arange(0, (count + 1) // 2 * 3, 3)
+                if fed:  # with elements that are not distinct
+                    feeds = {first: [7] * count, rows: np.ones((count, 2))}
+                    expected = np.full((1, 2), count), [7]
+                summed, elements = session.run([sums, again], feeds)
+                np.testing.assert_array_equal(summed, expected[0])
+                np.testing.assert_array_equal(elements, expected[1])
