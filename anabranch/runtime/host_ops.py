@@ -323,7 +323,8 @@ class _StepContext(kernels.HostContext):
     def written(self, array: Any, rows: Any) -> np.ndarray:
         if self.overwritten is None or not any(array is own for own in self.overwritten.arrays):
             return super().written(array, rows)
-        self.overwritten.old_rows.append((array, rows, array[rows]))
+        old = array.take(rows, axis=0) if isinstance(rows, np.ndarray) else array[rows]  # the latter takes much longer
+        self.overwritten.old_rows.append((array, rows, old))
         return array
 
     def handle(self, kind: str, container: str, name: str, device: str) -> ResourceHandle:

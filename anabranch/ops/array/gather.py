@@ -18,7 +18,7 @@ from anabranch.core.contract.opdef import PURE, Bool, Cost, Int, Op, Role, Strin
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.values import shapes
-from anabranch.ops.shared import row_rules
+from anabranch.ops.shared import row_rules, row_sums
 from anabranch.ops.shared.array_rules import axis_in, dense, ints, known, refuse, require, shape_from, shape_of
 from anabranch.ops.state import scatter_rules
 
@@ -61,6 +61,9 @@ def _gathered_shape(c: Any, axis: int | None, batch_dims: int) -> shapes.RawShap
 
 def _gathered(ctx: Any, params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
     rank = len(params.shape)
+    if ctx.host and axis == batch_dims == 0 and rank and params.dtype.kind != "O" and params.shape[0]:
+        if row_sums.is_within(indices, params.shape[0]):  # the usual case
+            return np.asarray(params.take(indices, axis=0))
     require(ctx, rank >= 1, "params must be at least 1 dimensional")
     require(ctx, -rank <= axis < rank, "Expected axis in the range [{0}, {1}), but got {2}", -rank, rank, axis)
     axis %= rank
@@ -183,7 +186,7 @@ class GatherV2(Op):
     def kernel(ctx, inputs, attrs):
         params, indices, axis = inputs
         require(ctx, np.size(axis) == 1, "axis must be scalar")
-        return _gathered(ctx, params, indices, ints(axis)[0], attrs["batch_dims"])
+        return _gathered(ctx, params, indices, int(np.asarray(axis).item()), attrs["batch_dims"])
 
     def gradient(op, grad):
         params, indices, axis = op.inputs
