@@ -61,9 +61,9 @@ def _gathered_shape(c: Any, axis: int | None, batch_dims: int) -> shapes.RawShap
 
 def _gathered(ctx: Any, params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
     rank = len(params.shape)
-    if ctx.host and axis == batch_dims == 0 and rank and params.dtype.kind != "O" and params.shape[0]:
-        if row_sums.is_within(indices, params.shape[0]):  # the usual case
-            return np.asarray(params.take(indices, axis=0))
+    rows = params.shape[0] if ctx.host and axis == batch_dims == 0 and rank and params.dtype.kind != "O" else 0
+    if rows and row_sums.is_within(indices, rows):  # the usual case
+        return np.asarray(params.take(indices, axis=0))
     require(ctx, rank >= 1, "params must be at least 1 dimensional")
     require(ctx, -rank <= axis < rank, "Expected axis in the range [{0}, {1}), but got {2}", -rank, rank, axis)
     axis %= rank

@@ -141,25 +141,20 @@ def _fits(sizes: Sequence[int]) -> bool:
 
 def keys(*parts: np.ndarray) -> list[np.ndarray]:
     """One integer for each coordinate of several arrays, in row-major order: equal where the coordinates are."""
-    joined = np.concatenate(parts) if parts else np.empty((0, 0), np.int64)
-    if not joined.shape[1]:
-        numbers = np.zeros(len(joined), np.int64)
-    else:
-        columns = [np.ascontiguousarray(column) for column in joined.T]
-        # Python's integers: the distance between two coordinates may need more than 64 bits.
-        low = [int(column.min(initial=0)) for column in columns]
-        sizes = [int(column.max(initial=0)) - first + 1 for column, first in zip(columns, low, strict=True)]
-        if _fits(sizes):
-            numbers = columns[0] - low[0]
-            for column, first, size in zip(columns[1:], low[1:], sizes[1:], strict=True):
-                numbers *= size
-                numbers += column
-                numbers -= first
-        else:
-            order = np.lexsort(joined.T[::-1])
-            steps = np.any(joined[order][1:] != joined[order][:-1], axis=1)
-            numbers = np.empty(len(joined), np.int64)
-            numbers[order] = np.concatenate([[0], np.cumsum(steps)]) if len(joined) else []
+    rank = parts[0].shape[1] if parts else 0
+    if not rank:
+        return [np.zeros(len(part), np.int64) for part in parts]
+    # Python's integers: the distance between two coordinates may need more than 64 bits.
+    low = min([int(part.min(initial=0)) for part in parts])
+    lows = [low and min([int(part[:, i].min(initial=0)) for part in parts]) for i in range(rank)]
+    sizes = [max([int(part[:, i].max(initial=0)) for part in parts]) - lows[i] + 1 for i in range(rank)]
+    if _fits(sizes):
+        return [flat_positions(np, part - np.array(lows) if low else part, sizes) for part in parts]
+    joined = np.concatenate(parts)
+    order = np.lexsort(joined.T[::-1])
+    steps = np.any(joined[order][1:] != joined[order][:-1], axis=1)
+    numbers = np.empty(len(joined), np.int64)
+    numbers[order] = np.concatenate([[0], np.cumsum(steps)]) if len(joined) else []
     bounds = np.cumsum([0, *[len(part) for part in parts]])
     return [numbers[start:stop] for start, stop in itertools.pairwise(bounds)]
 
