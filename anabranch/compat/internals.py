@@ -325,6 +325,8 @@ _BESIDE_CONTRIB = {
 }
 # What is here of libraries that are not.
 _BEFORE_ABSENT = {"contrib.learn": ["contrib.learn"]}
+# Where Keras was before TensorFlow 1.9.
+_KERAS_BEFORE = "python.keras._impl"
 _PROTO = re.compile(r"(core|python|compiler|contrib)\.(\w+\.)*\w+_pb2$")
 _GENERATED = re.compile(r"python\.ops\.gen_\w+_ops$")
 _CONTRIB = re.compile(r"contrib\.(\w+)\.python(\.\w+)*$")
@@ -411,6 +413,10 @@ _WORDS = frozenset(
 
 def places(module: str) -> list[str] | None:
     """Where the names of an internal module are looked for; None if it is none. ``module`` is below ``tensorflow.``."""
+    if module == _KERAS_BEFORE:
+        return ["top"]
+    if module.startswith(f"{_KERAS_BEFORE}.keras"):
+        module = module.replace("._impl.keras", "", 1)
     if module in MODULES:
         return MODULES[module].split()
     if absent_libraries.library_of(module) is not None:

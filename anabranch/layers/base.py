@@ -103,6 +103,10 @@ class InputSpec:
         )
 
 
+variable_watchers: list[Callable[[Any], None]] = []
+"""What is told of each variable that a layer takes: Keras' sessions initialise those of layers in its models."""
+
+
 @public("layers.Layer")
 class Layer(AutoTrackable):
     """Base of all layers: derive from it, make variables in :meth:`build` with :meth:`add_weight`, compute in
@@ -435,7 +439,11 @@ class Layer(AutoTrackable):
             if regularizer is not None and any(part not in known for part in parts):
                 self._regularize(name, parts, regularizer)
         own_weights = self._trainable_weights if trainable else self._non_trainable_weights
-        own_weights.extend(part for part in parts if not any(part is other for other in own_weights))
+        for part in parts:
+            if not any(part is other for other in own_weights):
+                own_weights.append(part)
+                for tell in variable_watchers:
+                    tell(part)
         if not isinstance(variable, PartitionedVariable):
             self._named_children()[name] = variable
             joined()

@@ -20,7 +20,7 @@ import numpy as np
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.graph.builder import builder_of
+from anabranch.core.graph.builder import builder_of, current_builder
 from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import nest
 from anabranch.keras.v1 import backend as K
@@ -28,7 +28,7 @@ from anabranch.keras.v1 import constraints, initializers, regularizers, state
 from anabranch.keras.v1.objects import Registry
 from anabranch.keras.v1.old_spellings import modern
 from anabranch.keras.v1.weights import Weights, once, reachable
-from anabranch.layers.base import InputSpec, snake_case
+from anabranch.layers.base import InputSpec, snake_case, variable_watchers
 from anabranch.layers.base import Layer as ScopedLayer
 
 registry = Registry("layer")
@@ -278,18 +278,39 @@ class Layer(Weights):
     @property
     def updates(self) -> list[Any]:
         """Operations that run with a training step, such as those of moving averages."""
+        return self._all_updates()
+
+    def _all_updates(self) -> list[Any]:
+        """Those of all calls, of layers in it, too; a network's :attr:`updates` are those of its inputs."""
         if not self.trainable and not self.stateful:
             return []
         own = [update() if callable(update) else update for update in self._updates]
-        return once([*own, *self._nested("updates")])
+        inner = [
+            update
+            for layer in self._layers
+            for update in (layer._all_updates() if isinstance(layer, Layer) else layer.updates)
+        ]
+        return once([*own, *inner])
 
     @property
     def losses(self) -> list[Any]:
         """What regularizers and :meth:`add_loss` add to the loss."""
-        return once([*self._unfiltered_losses(), *self._nested("losses")])
+        return self._all_losses()
+
+    def _all_losses(self) -> list[Any]:
+        """Those of all calls, of layers in it, too; a network's :attr:`losses` are those of its inputs."""
+        inner = [
+            loss
+            for layer in self._layers
+            for loss in (layer._all_losses() if isinstance(layer, Layer) else layer.losses)
+        ]
+        return once([*self._unfiltered_losses(), *inner])
 
     def _unfiltered_losses(self) -> list[Any]:
         own = list(self._eager_losses) if state.is_eager() and not self._losses else list(self._losses)
+        here = current_builder()
+        if getattr(here, "traces", False):  # a step that is traced: its own call alone
+            own = [loss for loss in own if getattr(loss, "graph", here) is here]
         for item in self._callable_losses:
             if item[1] is None or item[1][0] is not state.graph() or state.is_eager():
                 item[1] = (state.graph(), item[0]())
@@ -712,5 +733,7 @@ def complete_history(flat: Any) -> None:
         for complete in _completers:
             complete(flat)
 
+
+variable_watchers.append(state.track_variable)
 
 __all__ = ["InputSpec", "KerasHistory", "Layer", "Node", "registry"]

@@ -162,6 +162,11 @@ def Input(
     return layer._inbound_nodes[0].output_tensors
 
 
+def _alone(tensors: Any) -> Any:
+    """The tensor of a list of one, of which a model is called and gives nothing but that."""
+    return tensors[0] if isinstance(tensors, list) and len(nest.flatten(tensors)) == 1 else tensors
+
+
 class Network(Layer):
     """A directed graph of layers, or the base of models that say in ``call`` what they compute."""
 
@@ -188,7 +193,7 @@ class Network(Layer):
     def _init_graph(self, inputs: Any, outputs: Any, name: str | None = None, **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         self._is_graph_network = True
-        self._nested_inputs, self._nested_outputs = inputs, outputs
+        self._nested_inputs, self._nested_outputs = _alone(inputs), _alone(outputs)
         object.__setattr__(self, "inputs", nest.flatten(inputs))
         object.__setattr__(self, "outputs", nest.flatten(outputs))
         for x in self.inputs:
@@ -372,12 +377,12 @@ class Network(Layer):
     @property
     def updates(self) -> list[Any]:
         """Operations that run with a training step, such as those of moving averages."""
-        return self._of_these_inputs(super().updates)
+        return self._of_these_inputs(self._all_updates())
 
     @property
     def losses(self) -> list[Any]:
         """What regularizers and ``add_loss`` add to the loss."""
-        return self._of_these_inputs(super().losses)
+        return self._of_these_inputs(self._all_losses())
 
     # ----------------------------------------------------------------------------------------------------------- calls
 

@@ -9,7 +9,7 @@ import numpy as np
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.values import nest
-from anabranch.keras.v1 import objects
+from anabranch.keras.v1 import objects, state
 from anabranch.keras.v1.layer import Layer, registry
 from anabranch.keras.v1.model import Model
 from anabranch.keras.v1.network import Input, InputLayer
@@ -30,9 +30,7 @@ class ScopedLayerInNetwork(Layer):
             self.layer(inputs, training=training) if self._has_training and training is not None else self.layer(inputs)
         )
 
-    @property
-    def updates(self) -> list[Any]:
-        """Updates of the layer."""
+    def _all_updates(self) -> list[Any]:
         return list(self.layer.updates)
 
 
@@ -175,14 +173,21 @@ class Sequential(Model):
         return x
 
     def _set_inputs(self, arrays: list[Any]) -> None:
-        super()._set_inputs(arrays)
-        if all(hasattr(x, "_keras_history") for x in (*self.inputs, *self.outputs)):
-            own = self.layers
-            x = self.inputs[0]
-            self._layers[:] = [x._keras_history.layer, *own]
-            object.__setattr__(self, "outputs", [own[-1]._inbound_nodes[-1].output_tensors])
-            self._has_input = True
-            self._finish()
+        if len(arrays) != 1 or (isinstance(arrays[0], tf.Tensor) and not state.is_eager()):
+            super()._set_inputs(arrays)
+            return
+        own = self.layers
+        (x,) = arrays
+        kind = x.dtype.name if x.dtype in (np.int32, np.int64) else state.floatx()
+        with state.graph().as_default():
+            y = Input(batch_shape=(None, *np.shape(x)[1:]), dtype=kind, name=f"input_{state.get_uid('input')}")
+            self._begin(y)
+            for layer in own:
+                y = layer(y)
+        self._layers[:] = [self.inputs[0]._keras_history.layer, *own]
+        object.__setattr__(self, "outputs", [y])
+        self._finish()
+        self.input_names, self.output_names = ["input_1"], ["output_1"]
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Shape of the outputs for a shape of the inputs."""

@@ -178,13 +178,13 @@ def set_learning_phase(value: int) -> None:
 
 
 @contextlib.contextmanager
-def learning_phase_scope(value: int) -> Iterator[None]:
+def learning_phase_scope(value: int) -> Iterator[int]:
     """A block in which layers train (1) or do not (0)."""
     state = _here()
     before = state.phase
     set_learning_phase(value)
     try:
-        yield
+        yield value
     finally:
         state.phase = before
 

@@ -16,6 +16,9 @@ from anabranch.keras.v1 import state
 def reachable(inputs: Any, targets: Any) -> set[int]:
     """Which of these tensors and operations depend on the inputs; by id."""
     starts = {id(x) for x in nest.flatten(inputs)}
+    for x in nest.flatten(inputs):  # of a variable what names it
+        if isinstance(x, tf.Variable):
+            starts.update(id(tensor) for tensor in x.op.outputs)
     known: dict[int, bool] = {}
     found = set()
     for target in targets:

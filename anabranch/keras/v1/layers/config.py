@@ -54,7 +54,7 @@ def counted(value: Any, rank: int, name: str) -> tuple[int, ...]:
     """A number for each spatial axis."""
     if isinstance(value, int):
         return (value,) * rank
-    sizes = tuple(value)
+    sizes = tuple(value) if isinstance(value, (list, tuple)) or hasattr(value, "__iter__") else ()
     if len(sizes) != rank or not all(isinstance(size, int) or hasattr(size, "__index__") for size in sizes):
         raise ValueError(
             f"The `{name}` argument must be a tuple of {rank} integers. Received: {value}\n"

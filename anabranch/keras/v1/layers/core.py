@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import numpy as np
@@ -418,7 +419,7 @@ class Lambda(Layer):
 def _written(item: Any) -> tuple[Any, str | None]:
     if not callable(item):
         return item, None
-    if getattr(item, "__name__", "") != "<lambda>":
+    if not isinstance(item, types.FunctionType):
         return item.__name__, "function"
     return func_dump(item), "lambda"
 

@@ -221,7 +221,7 @@ class GlobalAveragePooling3D(_GlobalMean):
 def _pairs(value: Any, rank: int, name: str) -> tuple[tuple[int, int], ...]:
     if isinstance(value, int):
         return ((value, value),) * rank
-    if len(value) != rank:
+    if not hasattr(value, "__len__") or len(value) != rank:
         raise ValueError(
             f"`{name}` should have {rank} elements. Found: {value}\n"
             + errors.message(f"{name}={value!r}", f"{rank} numbers or pairs", f"{name}=1")

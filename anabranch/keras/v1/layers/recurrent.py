@@ -78,6 +78,7 @@ class RNN(Layer):
         if isinstance(self.cell, Layer) and not self.cell.built:
             self._build_cell(tf.TensorShape(step))
         if self.stateful:
+            self._known_batch = sizes[1 if self.time_major else 0]
             self.reset_states()
         self.built = True
 

@@ -240,10 +240,11 @@ class Optimizer:
         """Change weights by their gradients; pairs without a gradient are left out.
 
         Raises:
-            ValueError: no pair has a gradient.
+            ValueError: there are pairs, and none has a gradient.
         """
-        pairs = [(gradient, var) for gradient, var in grads_and_vars if gradient is not None]
-        if not pairs:
+        given = list(grads_and_vars)
+        pairs = [(gradient, var) for gradient, var in given if gradient is not None]
+        if given and not pairs:
             raise ValueError(
                 "No gradients provided for any variable.\n"
                 + errors.message(

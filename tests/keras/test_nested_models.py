@@ -1,0 +1,128 @@
+"""Models in models, models whose first batch tells their shape, and what programs of TensorFlow 1.8 import of Keras."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.compat import internals, keras_testing
+from anabranch.eager import mode
+
+K = tf.keras
+
+
+@pytest.fixture(params=["graph", "eager"])
+def both(request: pytest.FixtureRequest) -> Any:
+    """A program that builds graphs, and one whose ops run at once."""
+    with tf.Graph().as_default() if request.param == "graph" else mode.eager_mode():
+        if request.param == "eager":
+            K.backend.clear_session()
+        yield request.param
+
+
+def test_a_model_of_one_output_in_a_list_gives_a_tensor(both: str) -> None:
+    x = K.Input((2,))
+    model = K.Model(inputs=[x], outputs=[K.layers.Dense(3)(x)])
+    y = model(K.Input((2,)))
+    assert y.shape.as_list() == [None, 3]
+
+
+def test_losses_of_a_model_in_a_model_are_those_of_the_outer_call(both: str) -> None:
+    x, z = K.Input((2,)), K.Input((2,))
+    dense = K.layers.Dense(2, kernel_initializer="ones", use_bias=False, activity_regularizer=tf.reduce_sum)
+    inner = K.Model([x], [dense(x)])
+    outer = K.Model([z], [inner(z)])
+    outer.compile("sgd", loss=None)
+    assert outer.evaluate(np.ones((1, 2)), verbose=0) == 4.0
+
+
+def test_training_a_model_moves_the_averages_of_models_in_it(both: str) -> None:
+    x, y, z = (K.Input((4,)) for _ in range(3))
+    hidden = K.layers.Dense(4, kernel_initializer="ones")(x)
+    generator = K.Model([x], [K.layers.BatchNormalization(momentum=0.5)(hidden)])
+    judge = K.Model(y, K.layers.Dense(1)(y))
+    judge.trainable = False
+    whole = K.Model(z, judge(generator(z)))
+    whole.compile("sgd", "mse")
+    assert len(whole.trainable_weights) == 4
+    inputs = np.random.RandomState(0).rand(8, 4).astype("float32")
+    for _ in range(3):
+        whole.train_on_batch(inputs, np.ones((8, 1)))
+    # What TensorFlow 1.15.5 gives, in both modes.
+    np.testing.assert_allclose(generator.layers[-1].get_weights()[2], [2.0204] * 4, atol=3e-4)
+
+
+def test_a_sequence_learns_its_shape_from_the_first_batch(both: str) -> None:
+    model = K.models.Sequential([K.layers.Dense(5), K.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    assert not model.built
+    model.fit(np.ones((5, 3)), np.ones((5, 2)), verbose=0)
+    assert [x.shape.as_list() for x in (*model.inputs, *model.outputs)] == [[None, 3], [None, 2]]
+    assert (len(model.weights), model.input_names, model.output_names) == (4, ["input_1"], ["output_1"])
+
+
+def test_a_stateful_layer_takes_the_size_of_the_batch_from_the_layer_before(both: str) -> None:
+    embedding = K.layers.Embedding(4, 3, mask_zero=True, batch_input_shape=(2, 5))
+    model = K.Sequential([embedding, K.layers.LSTM(4, stateful=True)])
+    words = np.ones((2, 5))
+    first, second = model.predict(words), model.predict(words)
+    assert (first != second).all()
+    model.reset_states()
+    np.testing.assert_allclose(model.predict(words), first, rtol=1e-6)
+
+
+def test_layers_of_tf_layers_are_initialised_with_the_model() -> None:
+    with tf.Graph().as_default(), tf.Session():
+        x = K.Input((10,))
+        hidden = tf.layers.BatchNormalization()(tf.layers.Dense(3)(x))
+        model = K.Model(x, K.layers.Dense(2)(hidden))
+        assert model.predict(np.ones((4, 10))).shape == (4, 2)
+
+
+def test_a_variable_has_the_losses_of_its_call() -> None:
+    with tf.Graph().as_default():
+        layer = K.layers.LSTM(4, activity_regularizer="l1")
+        x = K.backend.variable(np.ones((2, 3, 2)))
+        layer(x)
+        assert len(layer.get_losses_for(x)) == 1
+
+
+@pytest.mark.parametrize("kind", ["ZeroPadding1D", "Cropping1D", "ZeroPadding2D", "Cropping2D", "ZeroPadding3D"])
+def test_sizes_that_are_none_are_refused(kind: str) -> None:
+    with pytest.raises(ValueError, match="None"):
+        getattr(K.layers, kind)(None)
+
+
+def test_a_named_function_is_written_like_a_lambda() -> None:
+    def shape(shapes: Any) -> Any:
+        return shapes
+
+    layer = K.layers.Lambda(lambda x: x + 1, output_shape=shape)
+    assert layer.get_config()["output_shape_type"] == "lambda"
+
+
+def test_optimizers_of_models_without_weights_count_steps() -> None:
+    with tf.Graph().as_default():
+        x = K.Input((3,))
+        model = K.Model(x, K.layers.Dropout(0.5)(x))
+        model.compile("rmsprop", "mse")
+        model.train_on_batch(np.ones((2, 3)), np.ones((2, 3)))
+        assert K.backend.get_value(model.optimizer.iterations) == 1
+
+
+def test_modules_of_keras_before_tensorflow_1_9() -> None:
+    assert internals.places("python.keras._impl") == ["top"]
+    for name in ("layers", "backend", "engine.training", "testing_utils"):
+        old, new = f"python.keras._impl.keras.{name}", f"python.keras.{name}"
+        assert internals.places(old) is not None
+        assert internals.places(old) == internals.places(new)
+    with tf.Graph().as_default(), tf.Session():
+        output = keras_testing.layer_test(K.layers.Dense, kwargs={"units": 3}, input_shape=(3, 2))
+        assert output.shape == (3, 3)
+        with pytest.raises(AssertionError, match="not float64"):
+            keras_testing.layer_test(K.layers.Dense, {"units": 3}, (3, 2), expected_output_dtype="float64")
+    (x, y), (x_test, _) = keras_testing.get_test_data(6, 2, (3,), 2, random_seed=1)
+    assert (x.shape, y.shape, x_test.shape) == ((6, 3), (6,), (2, 3))
