@@ -22,6 +22,12 @@ def _fed(value, dtype=tf.int32, shape=None):
 
 _ZEROS = np.zeros([2, 3, 5], np.float32)
 _BUILT = {
+    "rows of a scalar": (lambda: tf.map_fn(tf.negative, 1.0), "^elems must be a 1\\+ dimensional Tensor, not a scalar"),
+    "samples below 0": (lambda: tf.multinomial([[1.0]], -1), "must be non-negative but is -1"),
+    "hits of another number": (
+        lambda: tf.nn.compute_accidental_hits([[0, 1], [2, 3]], [0, 5], 3),
+        "Dimension must be 3 but is 2",
+    ),
     "columns of a sparse tensor": (
         lambda: tf.SparseTensor([[0, 1]], [1.0], [2]),
         "^Dimensions 2 and 1 are not compatible",
@@ -113,6 +119,10 @@ def test_shapes_of_real_transforms(name, rank):
 
 
 _RUN = {
+    "a condition that is a vector": (
+        lambda: tf.Assert(tf.constant([True]), ["x"]),
+        r"In\[0\] should be a scalar: \[1\]",
+    ),
     "a column out of a sparse matrix": (
         lambda: tf.sparse_tensor_dense_matmul(tf.SparseTensor([[1, 10]], [1.0], [2, 6]), np.ones([6, 2], np.float32)),
         r"^k \(10\) from index\[0,1\] out of bounds \(>=6\)",
@@ -267,6 +277,11 @@ def test_wrong_types_are_named():
         tf.sparse_merge(ids, ids, [3])
     with pytest.raises(TypeError, match=r"^vocab_size has to be a list of Tensors or Python ints. Found <class 'int'>"):
         tf.sparse_merge([ids], ids, 3)
+    with pytest.raises(TypeError, match="use either  SparseTensor"):
+        tf.map_fn(tf.negative, ids)
+    for normal in (tf.random_normal, tf.truncated_normal):
+        with pytest.raises(TypeError, match=r"^Expected int32, got 0.0 of type 'float' instead"):
+            normal([2], dtype=tf.int32)
     with pytest.raises(TypeError, match="Expected string"):
         tf.ones([2], tf.string)
     with pytest.raises(TypeError, match=r"^List of Tensors when single Tensor expected"):

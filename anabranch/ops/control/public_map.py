@@ -37,8 +37,9 @@ class _Rows:
         for leaf in flat:
             if isinstance(leaf, SparseTensor):
                 raise TypeError(
-                    "To perform a map over the values of a sparse tensor use SparseTensor(indices, fn(x.values), "
-                    "dense_shape)\n"
+                    "To perform a map on the values of a sparse tensor use either  SparseTensor(input.indices, "
+                    "fn(input.values), input.dense_shape) or  SparseTensor(input.indices, map_fn(fn, input.values), "
+                    "input.dense_shape)\n"
                     + errors.message(
                         f"the SparseTensor {leaf!r} as elems of {function}",
                         "elems that are dense tensors",
@@ -51,7 +52,11 @@ class _Rows:
             raw = tensor._shape
             if raw is not None and not raw:
                 raise ValueError(
-                    "elements in elems must be 1+ dimensional Tensors, not scalars\n"
+                    (
+                        "elems must be a 1+ dimensional Tensor, not a scalar\n"
+                        if len(self.tensors) == 1
+                        else "elements in elems must be 1+ dimensional Tensors, not scalars\n"
+                    )
                     + errors.message(
                         f"{tensor.name!r} of shape [] as elems of {function}",
                         "a tensor of rank 1 or more, whose rows are taken",

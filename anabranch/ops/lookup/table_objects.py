@@ -180,7 +180,7 @@ class Table:
         wanted: dict[Any, Any] = {}
         for key, value in pairs:
             if wanted.setdefault(key, value) != value:
-                raise errors.InvalidArgumentError(
+                raise errors.FailedPreconditionError(
                     None,
                     op,
                     f"HashTable has different value for same key. Key {_shown(key)} has {_shown(wanted[key])} and "

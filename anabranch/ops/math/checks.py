@@ -34,11 +34,12 @@ class Assert(Op):
     gradient = NotDifferentiable("it has no outputs")
 
     def shape(c):
-        c.with_rank("condition", 0)
         return []
 
     def kernel(ctx, inputs, attrs):
         condition, *data = inputs
+        given = list(np.shape(condition))
+        ctx.check(not given, errors.InvalidArgumentError, f"In[0] should be a scalar: {given}")
         places = " ".join(f"{{{i}}}" if np.ndim(value) else f"[{{{i}}}]" for i, value in enumerate(data))
         ctx.check(
             ctx.xp.reshape(condition, ()),

@@ -432,7 +432,8 @@ class ComputeAccidentalHits(Op):
         c.with_rank("sampled_candidates", 1)
         if true[1] not in (None, c.attrs["num_true"]):
             raise ValueError(
-                errors.message(
+                f"Dimension must be {c.attrs['num_true']} but is {true[1]}\n"
+                + errors.message(
                     f"true_classes with {true[1]} columns and num_true={c.attrs['num_true']}",
                     "as many columns",
                     f"num_true={true[1]}",

@@ -91,7 +91,7 @@ class Accumulator:
     def take(self, required: int, token: CancellationToken, op: Any = None) -> Any:
         """The mean (or sum) of the gradients, once there are ``required`` of them."""
         if required <= 0:
-            self._refuse(op, f"Argument num_required must be positive, not {required}")
+            self._refuse(op, f"Argument num_required must be positive, but was {required}")
         place = threading.Lock()
         with self._changed:
             try:

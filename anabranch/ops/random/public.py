@@ -39,8 +39,10 @@ def _checked(dtype: Any, function: str, allowed: tuple[dtypes.DType, ...]) -> dt
     kind = dtypes.as_dtype(dtype).base
     if kind not in allowed:
         names = ", ".join(choice.name for choice in allowed)
-        raise ValueError(
-            f"Invalid dtype {kind!r}\n"
+        # TensorFlow checks the dtype of uniform numbers, and converts the mean of normal ones to theirs.
+        normal = function in ("random_normal", "truncated_normal")
+        raise (TypeError if normal else ValueError)(
+            (f"Expected {kind.name}, got 0.0 of type 'float' instead.\n" if normal else f"Invalid dtype {kind!r}\n")
             + errors.message(f"{function} of {kind.name}", f"one of {names}", "tf.cast the result")
         )
     return kind

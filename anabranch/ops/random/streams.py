@@ -62,7 +62,10 @@ def samples_shape(c: Any) -> Any:
     """Shape rule of ops that draw ``num_samples`` categories for each row of ``logits``."""
     rows, samples = c.with_rank("logits", 2)[0], c.scalar("num_samples")
     if samples is not None and samples < 0:
-        raise ValueError(errors.message(f"num_samples={samples}", "a number of 0 or more", "num_samples=1"))
+        words = f"Dimension size, given by scalar input 1, must be non-negative but is {samples}"
+        raise ValueError(
+            f"{words}\n" + errors.message(f"num_samples={samples}", "a number of 0 or more", "num_samples=1")
+        )
     return (rows, samples)
 
 

@@ -181,7 +181,7 @@ def test_wrong_arguments(function) -> None:
         x = tf.placeholder(tf.float32, [3, 2])
         with pytest.raises(TypeError, match=r"(?s)fn must be callable.*Given: fn=1.*Instead: tf\."):
             function(1, x)
-        with pytest.raises(ValueError, match=r"(?s)1\+ dimensional Tensors, not scalars.*Given: .*Instead: "):
+        with pytest.raises(ValueError, match=r"(?s)1\+ dimensional Tensor, not a scalar.*Given: .*Instead: "):
             function(lambda *a: a[0], tf.constant(1.0))
         with pytest.raises(ValueError, match=r"(?s)Given: elems=\(\).*at least one tensor"):
             function(lambda *a: a[0], ())

@@ -79,7 +79,7 @@ def test_dtypes(session, keys, values, default) -> None:
 
 def test_contradictions(session) -> None:
     init = tf.lookup.KeyValueTensorInitializer(["a", "a"], [1, 2])
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"has different value for same key\. Key a has 1"):
+    with pytest.raises(tf.errors.FailedPreconditionError, match=r"has different value for same key\. Key a has 1"):
         session.run(tf.lookup.StaticHashTable(init, 0).initializer)
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [1]), 0)
     session.run(table.initializer)

@@ -113,8 +113,8 @@ def test_assert_in_a_program(session):
         assert caught.value.op is check
     with pytest.raises(TypeError, match=r"tf.Assert\(condition, \[data\]\)"):
         tf.Assert(True, "text")
-    with pytest.raises(ValueError, match="rank 0"):
-        tf.Assert([True], ["x"])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"In\[0\] should be a scalar: \[1\]"):
+        session.run(tf.Assert([True], ["x"]))
 
 
 @pytest.mark.parametrize(
