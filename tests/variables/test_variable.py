@@ -263,3 +263,25 @@ def test_refusals(resource):
     assert tf.Variable(p, validate_shape=False).shape.ndims is None
     assert (v == v, v == 1.0, bool(v), len({v, v})) == (True, False, True, 1)
     assert repr(v).startswith("<tf.Variable 'v:0' shape=(1,) dtype=float32")
+
+
+def test_a_list_with_a_variable_takes_the_dtype_that_is_wanted_of_it():
+    count = tf.get_variable("count", [], tf.int32, tf.constant_initializer(3))
+    row = tf.get_variable("row", [2], initializer=tf.zeros_initializer())
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        assert sess.run(tf.convert_to_tensor([1.5, count], tf.float32)).tolist() == [1.5, 3.0]
+        assert sess.run(tf.assign(row, [0.5, count])).tolist() == [0.5, 3.0]
+        nested = tf.convert_to_tensor([[1.5, count], [count, 2.0]], tf.float32)
+        assert sess.run(nested).tolist() == [[1.5, 3.0], [3.0, 2.0]]
+        assert sess.run(tf.constant(2.0) * [count, 2.0]).tolist() == [6.0, 4.0]
+    with pytest.raises((TypeError, ValueError), match="int32"):
+        tf.convert_to_tensor([tf.constant(1.0), count], tf.float32)
+
+
+def test_a_cast_to_its_own_type_is_the_variable_itself():
+    v = tf.get_variable("v", [], use_resource=True)
+    assert tf.cast(v, tf.float32) is v
+    assert tf.to_float(v) is v
+    assert isinstance(tf.cast(v, tf.float64), tf.Tensor)
+    assert isinstance(tf.cast(tf.get_variable("w", [], use_resource=False), tf.float32), tf.Tensor)

@@ -42,10 +42,11 @@ def set_pack(pack: Callable[..., Tensor], cast: Callable[..., Tensor]) -> None:
 
 
 def _cast(item: Any, dtype: dtypes.DType) -> Any:
-    """A part of a list as one of the dtype that is wanted of the list, if it is a tensor."""
-    if not isinstance(item, Tensor) or item.dtype.base == dtype:
+    """A part of a list as one of the dtype that is wanted of the list, if it is a tensor or a variable."""
+    own = getattr(item, "dtype", None)
+    if not isinstance(own, dtypes.DType) or own.base == dtype:
         return item
-    return _pack_tensors[1](item, dtype)
+    return _pack_tensors[1](convert_to_tensor(item), dtype)
 
 
 @memoized("conversions of classes", 1024)

@@ -290,10 +290,10 @@ class Conj(Op):
 # ------------------------------------------------------------------------------------------------------------- public
 @public("cast", "dtypes.cast")
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
-    """`x` in the type `dtype`; `x` itself if it has that type.
+    """`x` in the type `dtype`; `x` itself if it has that type, also if it is a variable that has a handle.
 
     Args:
-        x: tensor, SparseTensor or IndexedSlices of numbers or bools.
+        x: tensor, variable, SparseTensor or IndexedSlices of numbers or bools.
         dtype: the type wanted.
         name: name of the op.
 
@@ -307,6 +307,8 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
         return x if x.dtype.base is wanted else build("Cast", x, DstT=wanted, name=name)
     if isinstance(x, IndexedSlices) or is_sparse_tensor(x):
         return x if x.dtype.base is wanted else with_values(x, cast(x.values, wanted, name))
+    if hasattr(x, "handle") and getattr(x, "dtype", None) is wanted and hasattr(x, "read_value"):
+        return x  # it is read when it is used, and what is assigned to it until then counts
     with name_scope(name, "Cast", [x]) as scope:
         x = convert.convert_to_tensor(x, name="x")
         return x if x.dtype.base is wanted else build("Cast", x, DstT=wanted, name=scope)
