@@ -94,7 +94,7 @@ def sample_from_datasets(datasets: Sequence[Dataset], weights: Any = None, seed:
         selector = Dataset.zip((rows, RandomDataset(seed).batch(2))).map(_draw)
         return _directed(selector, list(datasets))
     if weights is None:
-        logits = convert_to_tensor([[1.0] * count])
+        logits = np.ones((1, count), np.float32)  # a constant of the function, which no seed around it counts
     else:
         weights = convert_to_tensor(weights, name="weights")
         if weights.dtype not in (dtypes.float32, dtypes.float64):

@@ -31,6 +31,12 @@ from anabranch.session import Session, get_default_session
 AUTOTUNE = -1
 
 
+def _length(vector: Tensor, dtype: dtypes.DType) -> Tensor:
+    """How many elements a vector has."""
+    length: Tensor = build("StridedSlice", build("Shape", vector, out_type=dtype), [0], [1], [1], shrink_axis_mask=1)
+    return length
+
+
 @public("data.Dataset", "contrib.data.Dataset")
 class Dataset(structure.OfElements):
     """A sequence of elements, each a structure (tuple, dictionary) of tensors, sparse tensors or datasets.
@@ -228,15 +234,19 @@ class Dataset(structure.OfElements):
         with name_scope("list_files"):
             patterns = convert_to_tensor(file_pattern, dtypes.string, name="file_pattern")
             names = build("MatchingFiles", patterns)
-            count = build("Size", names, out_type=dtypes.int64)
-            flat = build("Reshape", patterns, [-1])
-            text = build("Add", "No files matched pattern: ", build("ReduceJoin", flat, 0, separator=", "))
-            there = build("Assert", build("Greater", count, np.int64(0)), [text], summarize=1)
+            # Op by op like TensorFlow 1.15, which counts them for the seeds of what follows.
+            some = build("Greater", _length(names, dtypes.int32), 0, name="match_not_empty")
+            rank = patterns.shape.ndims
+            axes = build("Range", 0, build("Rank", patterns), 1) if rank is None else np.arange(rank, dtype=np.int32)
+            joined = build("ReduceJoin", patterns, axes, separator=", ")
+            there = build(
+                "Assert", some, [build("Add", "No files matched pattern: ", joined, name="message")], summarize=1
+            )
             with current_builder().control_dependencies([there]):
                 names = build("Identity", names)
             dataset = Dataset.from_tensor_slices(names)
             if shuffle or shuffle is None:
-                dataset = dataset.shuffle(build("Maximum", count, np.int64(1)), seed=seed)
+                dataset = dataset.shuffle(build("Maximum", _length(names, dtypes.int64), np.int64(1)), seed=seed)
             return dataset
 
     @staticmethod

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
@@ -175,7 +173,7 @@ def parallel_interleave(
         cycle_length: how many datasets are open at a time.
         block_length: how many elements of one come in a row.
         sloppy: whether another order is allowed where elements come late; for now the order is always the same.
-        buffer_output_elements: how many elements of each may be made ahead; for now none are.
+        buffer_output_elements: how many elements of each are made ahead on a thread; twice the block if None.
         prefetch_input_elements: how many datasets may be made ahead; for now none are.
     """
 
@@ -183,10 +181,8 @@ def parallel_interleave(
         name = "tf.data.experimental.parallel_interleave()"
         traced = function_bodies.trace(map_func, dataset.element_spec, name)
         cycle, block = number(cycle_length, "cycle_length"), number(block_length, "block_length")
-        ahead, inputs = (
-            build("Mul", least, np.int64(2)) if value is None else number(value, "ahead")
-            for value, least in ((buffer_output_elements, block), (prefetch_input_elements, cycle))
-        )
+        ahead = number(2 * block_length if buffer_output_elements is None else buffer_output_elements, "ahead")
+        inputs = number(2 * cycle_length if prefetch_input_elements is None else prefetch_input_elements, "inputs")
         operands = cycle, block, convert_to_tensor(sloppy, dtypes.bool_), ahead, inputs
         return dataset._calling("ParallelInterleaveDataset", traced, "f", spec=inner_spec(traced), operands=operands)
 

@@ -99,3 +99,28 @@ def test_defaults_of_columns_may_be_constants_of_another_graph(tmp_path, comment
         "b": [2.5, 1.5],
         "c": [b"x", b"none"],
     }
+
+
+@pytest.mark.parametrize(
+    ("build", "count"),
+    [
+        (lambda: tf.data.Dataset.list_files("x*", seed=1), 33),
+        (lambda: tf.data.Dataset.list_files(["x*"], shuffle=False), 16),
+        (
+            lambda: tf.data.experimental.sample_from_datasets(
+                [tf.data.Dataset.range(4), tf.data.Dataset.range(10, 14)]
+            ),
+            23,
+        ),
+        (
+            lambda: tf.data.Dataset.range(3).apply(tf.data.experimental.parallel_interleave(tf.data.Dataset.range, 2)),
+            10,
+        ),
+    ],
+)
+def test_as_many_operations_as_in_tensorflow_count_for_seeds(build, count):
+    """The numbers are those of ``Graph._last_id`` in TensorFlow 1.15.5."""
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(1)
+        build()
+        assert graph._last_id == count

@@ -18,7 +18,7 @@ from anabranch.core import errors
 from anabranch.core.contract.inference import RawShape
 from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, define
 from anabranch.core.values import dtypes, shapes
-from anabranch.ops.parsing.example_columns import Column, InvalidExample, as_array, column, column_of, padding, parsed
+from anabranch.ops.parsing.example_columns import Column, InvalidExample, as_array, column, padding, parsed
 from anabranch.ops.parsing.example_walk import walk
 from anabranch.ops.summary.messages import literal
 
@@ -85,13 +85,6 @@ class Batch:
                 yield column(self.maps, key, dtype)
             except InvalidExample as problem:
                 self.refuse_example(problem)
-
-    def column_of(self, items: Sequence[Any], key: str, dtype: dtypes.DType, rows: Sequence[int]) -> Column:
-        """The column of features that belong to examples ``rows``."""
-        try:
-            return column_of(items, key, dtype)
-        except InvalidExample as problem:
-            self.refuse_example(InvalidExample(rows[problem.position], problem.key, problem.text))
 
     # ------------------------------------------------------------------------------------------------ one feature
     def dense(self, column: Column, key: str, dtype: dtypes.DType, shape: RawShape, default: Any) -> np.ndarray:

@@ -191,7 +191,7 @@ def _add_dense(features: Raw, key: str, feature: Any) -> None:
         or (None in shape.raw and isinstance(feature, FixedLenSequenceFeature))
     ):
         raise ValueError(
-            f"All dimensions of shape for feature {key} need to be known but received {shape}.\n"
+            f"All dimensions of shape for feature {key} need to be known but received {feature.shape}.\n"
             + errors.message(f"feature {key!r} of shape {shape}", "known dimensions", "tf.FixedLenSequenceFeature(...)")
         )
     if isinstance(feature, FixedLenFeature) and None in shape.raw:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from anabranch.core.contract.inference import RawShape
 from anabranch.core.contract.opdef import PURE, Int, List, define
 from anabranch.core.values import dtypes
-from anabranch.ops.parsing.example_columns import Column, InvalidExample, as_array, padding
+from anabranch.ops.parsing.example_columns import FIELDS, Column, InvalidExample, as_array, column_of, padding
 from anabranch.ops.parsing.examples import (
     NO_GRADIENT,
     VALUES,
@@ -64,7 +64,20 @@ def steps(batch: Batch, key: str, dtype: dtypes.DType) -> Steps:
         lengths[i] = len(features)
         items.extend(features)
         rows.extend([i] * len(features))
-    return Steps(batch.column_of(items, key, dtype, rows), lengths)
+    try:
+        return Steps(column_of(items, key, dtype), lengths)
+    except InvalidExample as problem:
+        step = problem.position - rows.index(rows[problem.position])
+        kind = items[problem.position].WhichOneof("kind")
+        reason = problem.text
+        if kind != FIELDS[dtype]:
+            reason = f"Data types don't match. Expected type: {_TYPE_NAMES[dtype]}  Feature is: {kind}"
+        _refuse_step(batch, rows[problem.position], key, step, reason)
+
+
+def _refuse_step(batch: Batch, row: int, key: str, step: int, reason: str) -> NoReturn:
+    """Fail for what is wrong with a step of an example's feature list."""
+    batch.refuse(f"Name: {batch.name_of(row)}, Feature list: {key}, Index: {step}.  {reason}")
 
 
 def dense_steps(
@@ -86,13 +99,14 @@ def dense_steps(
     if (counts != size).any():
         step = int(np.argmax(counts != size))
         row = int(np.searchsorted(np.cumsum(lengths), step, side="right"))
-        reason = (
-            f"Data types don't match. Expected type: {_TYPE_NAMES[dtype]}; the step is empty"
-            if counts[step] < 0
-            else f"Number of {_TYPE_NAMES[dtype]} values != expected.  values size: {counts[step]} but output shape: "
-            f"{list(inner)}"
+        at = step - int(lengths[:row].sum())
+        if counts[step] < 0:
+            reason = f"Data types don't match. Expected type: {_TYPE_NAMES[dtype]}  Feature is: empty"
+            _refuse_step(batch, row, key, at, reason)
+        batch.refuse(
+            f"Name: {batch.name_of(row)}, Key: {key}, Index: {at}.  Number of {_TYPE_NAMES[dtype]} values != expected."
+            f"  values size: {counts[step]} but output shape: {list(inner)}"
         )
-        batch.refuse_example(InvalidExample(row, key, f"Step {step - int(lengths[:row].sum())}: {reason}"))
     longest = int(lengths.max(initial=0))
     values = as_array(step_column.column.values, dtype).reshape(-1, *inner)
     out = np.empty((len(lengths), longest, *inner), values.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import struct
 
 import ml_dtypes
@@ -295,3 +296,41 @@ def test_a_graph_that_parses_is_saved_and_loaded():
     with tf.Graph().as_default(), tf.Session() as session:
         tf.import_graph_def(given_, name="")
         assert session.run("a:0", {"in:0": b""}).tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    ("feature", "steps", "text"),
+    [
+        (
+            tf.FixedLenSequenceFeature([2], tf.int64),
+            [[1, 2], [1, 2, 3]],
+            "Key: x, Index: 1.  Number of int64 values != expected.  values size: 3 but output shape: [2]",
+        ),
+        (
+            tf.FixedLenSequenceFeature([1], tf.int64),
+            [[1], [2], [0.5]],
+            "Feature list: x, Index: 2.  Data types don't match. Expected type: int64  Feature is: float_list",
+        ),
+        (
+            tf.VarLenFeature(tf.int64),
+            [[1], [b"a"]],
+            "Feature list: x, Index: 1.  Data types don't match. Expected type: int64  Feature is: bytes_list",
+        ),
+        (
+            tf.FixedLenSequenceFeature([1], tf.string),
+            [[b"a"], []],
+            "Feature list: x, Index: 1.  Data types don't match. Expected type: string  Feature is: empty",
+        ),
+    ],
+)
+def test_a_wrong_step_of_a_sequence_is_named(feature, steps, text):
+    sequence = tf.train.SequenceExample()
+    for values in steps:
+        step = sequence.feature_lists.feature_list["x"].feature.add()
+        for value in values:
+            kind = {int: "int64_list", float: "float_list", bytes: "bytes_list"}[type(value)]
+            getattr(step, kind).value.append(value)
+    with tf.Graph().as_default(), tf.Session() as session:
+        _, lists = tf.io.parse_single_sequence_example(sequence.SerializeToString(), sequence_features={"x": feature})
+        with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(text)):
+            session.run(lists["x"])
