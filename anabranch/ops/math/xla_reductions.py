@@ -19,13 +19,15 @@ entries  last           4 behind       16 behind      64 behind
 =======  =============  =============  =============  =============
 
 *Much behind what is reduced*, as when gradients of a large variable are added over a batch: 8.4 ns an entry with 65,536
-behind, 4.5 with 20,000, 1.1 with 4,096; by slices 0.1 to 0.8, up to 64 of them.
+behind, 4.5 with 20,000, 1.1 with 4,096; by slices 0.1 to 0.8, up to 64 of them. More of them, where they come first,
+are added up as the product of a vector of ones and a matrix: 1,000 of 20,000 139 CPU-ms in the library and 5.5, 200 of
+65,536 141 and 2.8.
 
 *A last dimension of 1 under a product that broadcasts*, which the library takes into its own loop: 3.9 to 7 ns an
 entry. A choice that changes nothing, and that the library does not know, keeps the product outside: 0.3 to 0.6.
 
-A reduction over the first dimension in a program for batches of several sizes (``xla/batches.py``) stays one op: the
-number of slices would depend on the size.
+A reduction over the first dimension in a program for batches of several sizes (``xla/batches.py``) is not written as
+slices, whose number would depend on the size.
 """
 
 from __future__ import annotations
@@ -71,6 +73,13 @@ def _sliced(ctx: Any, combine: Any, x: Any, axes: tuple[int, ...], keep: bool) -
     return slices[0] if keep else ctx.lax.squeeze(slices[0], axes)
 
 
+def _product_with_ones(ctx: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+    """The sum over the first dimensions."""
+    behind = x.shape[len(axes) :]
+    rows = ctx.xp.reshape(x, (-1, math.prod(behind)))
+    return ctx.xp.reshape(ctx.xp.ones(rows.shape[0], x.dtype) @ rows, (1,) * len(axes) * keep + behind)
+
+
 def reduce(ctx: Any, name: str, x: Any, axes: tuple[int, ...], keep: bool, **settings: Any) -> Any:
     """Reduce ``x`` over the sorted ``axes`` like ``ctx.xp``'s ``sum``, ``max`` or ``min``, which ``name`` says.
 
@@ -79,6 +88,8 @@ def reduce(ctx: Any, name: str, x: Any, axes: tuple[int, ...], keep: bool, **set
     if not ctx.host and ctx.platform == "cpu" and x.dtype == np.float32 and x.size >= SMALLEST and axes:
         if by_slices(ctx, x, axes):
             return _sliced(ctx, ctx.lax.add if name == "sum" else getattr(ctx.lax, name), x, axes, keep)
+        if name == "sum" and axes == tuple(range(len(axes))) and math.prod(x.shape[len(axes) :]) >= LARGE:
+            return _product_with_ones(ctx, x, axes, keep)
         if x.shape[-1] == 1:
             x = ctx.xp.where(x == x, x, x.dtype.type(np.nan))
     return getattr(ctx.xp, name)(x, axis=axes, keepdims=keep, **settings)

@@ -315,3 +315,31 @@ def test_extrema_of_nan_have_a_nan_gradient(function, tier):
     assert np.isnan(slope[:2]).all()
     first, last = ([1, 0, 0, 0], [0.5, 0.5, 0, 0]) if function is tf.reduce_max else ([0, 1, 0, 0], [0, 0, 0.5, 0.5])
     np.testing.assert_array_equal(slope[2:], [first, [0.25] * 4, last])
+
+
+@pytest.mark.parametrize(("function", "reference"), [(tf.reduce_sum, np.sum), (tf.reduce_mean, np.mean)])
+@pytest.mark.parametrize(("shape", "axes"), [((70, 20_000), 0), ((5, 15, 5, 4_000), [1, 0]), ((1, 17, 1_000), 0)])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_sums_of_long_rows(function, reference, shape, axes, keepdims):
+    x = np.random.RandomState(0).normal(size=shape).astype(np.float32)
+    x.flat[:2] = INF, NAN
+    axis = tuple(axes) if isinstance(axes, list) else axes
+    with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+        given = tf.placeholder(tf.float32, shape)
+        total, slope = session.run(
+            [reduced := function(given, axes, keepdims=keepdims), tf.gradients(reduced, given)[0]], {given: x}
+        )
+    np.testing.assert_allclose(total, reference(x.astype(np.float64), axis, keepdims=keepdims), rtol=1e-5, atol=1e-5)
+    count = 1 if reference is np.sum else np.prod([shape[i] for i in np.atleast_1d(axes)])
+    np.testing.assert_allclose(slope, np.full(shape, 1 / count), rtol=1e-6)
+
+
+def test_sums_of_long_rows_over_batches_of_many_sizes():
+    x = tf.placeholder(tf.float32, [None, 20_000])
+    fetches = [tf.reduce_sum(tf.sqrt(x + 1.0), 0), tf.reduce_mean(x, 0)]
+    with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+        for size in (3, 5, 4, 7, 2, 6, 9, 1, 8):
+            value = np.random.RandomState(size).uniform(size=(size, 20_000)).astype(np.float32)
+            roots, mean = session.run(fetches, {x: value})
+            np.testing.assert_allclose(roots, np.sqrt(value + 1).sum(0), rtol=1e-5)
+            np.testing.assert_allclose(mean, value.mean(0), rtol=1e-5)
