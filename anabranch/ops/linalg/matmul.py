@@ -246,10 +246,14 @@ def _equal_batch_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     return _batch_kernel(ctx, inputs, attrs)
 
 
-def _batch_gradients(op: Any, grad: Any, multiply: Any) -> list[Any]:
-    """``multiply(a, b, adj_x, adj_y, like)`` makes a product of the type of ``like``."""
+def _batch_gradients(op: Any, grad: Any, multiply: Any, of_y: Any = None) -> list[Any]:
+    """``multiply(a, b, adj_x, adj_y, like)`` makes a product of the type of ``like``; ``of_y`` is the second one, if it
+    is there already.
+    """
     x, y = op.inputs
     grad = dense(grad)
+    if of_y is not None:
+        return [multiply(grad, y, False, not op.get_attr("adj_y"), x), of_y]
     if not op.get_attr("adj_x"):
         if not op.get_attr("adj_y"):
             return [multiply(grad, y, False, True, x), multiply(x, grad, True, False, y)]
@@ -280,6 +284,22 @@ class BatchMatMul(Op):
         )
 
 
+def _over_all_slices(op: Any, grad: Any) -> Any:
+    """The gradient of one matrix `y` for all slices of `x`, as one product, where the shapes say so; else None.
+
+    As a product of each slice it would be as many matrices as there are slices, to be added up.
+    """
+    x, y = op.inputs
+    if x._shape is None or y._shape is None or not len(x._shape) > len(y._shape) == 2 or op.get_attr("adj_x"):
+        return None
+    if not all(y._shape) or not y.dtype.is_floating:  # of unknown or no size
+        return None
+    inner, columns = y._shape[::-1] if op.get_attr("adj_y") else y._shape
+    sides = build("Reshape", x, [-1, inner]), build("Reshape", grad, [-1, columns])
+    a, b = reversed(sides) if op.get_attr("adj_y") else sides
+    return build("MatMul", a, b, transpose_a=True)
+
+
 class BatchMatMulV2(Op):
     """Products of matrices in slices: `x`, `[..., n, k]`, and `y`, `[..., k, m]`, whose batch dimensions broadcast."""
 
@@ -295,7 +315,8 @@ class BatchMatMulV2(Op):
             product = build("BatchMatMulV2", a, b, adj_x=adj_x, adj_y=adj_y)
             return reduce_to_shape_of(product, like)
 
-        return _batch_gradients(op, grad, multiply)
+        whole = _over_all_slices(op, dense(grad))
+        return _batch_gradients(op, grad, multiply, whole)
 
 
 class BatchMatMulV3(Op):

@@ -145,6 +145,21 @@ def test_gradients_of_unknown_batches():
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
+@pytest.mark.parametrize("adjoint", [False, True])
+@pytest.mark.parametrize("batch", [(2,), (4, 2), (0,)])
+def test_the_gradient_of_one_matrix_for_all_slices_is_one_product(adjoint, batch):
+    a, b = sample(*batch, 5, 3), sample(*((4, 3) if adjoint else (3, 4)), seed=1)
+    x, y = tf.placeholder(tf.float64, [*[None] * len(batch), None, 3]), tf.placeholder(tf.float64, b.shape)
+    product = tf.matmul(x, y, adjoint_b=adjoint)
+    slopes = tf.gradients(product**2, [x, y])
+    assert slopes[1].op.type == "MatMul"
+    found = run(slopes, {x: a, y: b})
+    upstream = 2 * a @ (b.T if adjoint else b)
+    np.testing.assert_allclose(found[0], upstream @ (b if adjoint else b.T), rtol=1e-12)
+    of_y = np.einsum("...ij,...ik->...jk", a, upstream).sum(tuple(range(len(batch))))
+    np.testing.assert_allclose(found[1], of_y.T if adjoint else of_y, rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("a", "b", "axes"),
     [
