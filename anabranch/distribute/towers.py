@@ -116,7 +116,7 @@ class TowerStrategy(Strategy):
             return reductions.copied(value, ["", destination]).values[1]
 
     def map(self, map_over: Sequence[Any], fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call ``fn(element, *args)`` for each element of a list, the first tower's device doing all."""
+        """Call ``fn(element, *args)`` for each element of a list, all on the first tower's device."""
         _require_scope(self)
         with current_builder().device(self.worker_devices[0]):
             return _Mapped([fn(element, *args, **kwargs) for element in map_over])

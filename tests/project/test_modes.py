@@ -34,6 +34,7 @@ LIBRARY_CODE = {
     "variables/ref_variable.py": "a reference is an edge of a graph",
     "variables/resource_variable.py": "a variable restored from a VariableDef, and what a session fetches of it",
     "variables/variable.py": "the properties `graph` and `op`, and `VariableDef`s",
+    "variables/store.py": "variables of an EagerVariableStore are in the default graph's collections",
     "train/slots.py": "a slot of a graph's tensor is named after its op",
 }
 """Files of libraries that may ask a graph, each with its reason."""

@@ -318,7 +318,7 @@ def real_nvp_default_template(
         if condition_kwargs:
             raise NotImplementedError(
                 "Conditioning not implemented in the default template.\n"
-                + errors.message(f"arguments {sorted(condition_kwargs)}", "none", "a function of your own")
+                + errors.message(f"arguments {sorted(condition_kwargs)}", "no conditions", "a function of your own")
             )
         for units in hidden_layers:
             x = tf.layers.dense(x, units, activation, *args, **kwargs)

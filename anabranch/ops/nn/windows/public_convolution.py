@@ -405,7 +405,7 @@ def conv1d_transpose(
     if (strides is None) == (stride is None):
         raise TypeError(
             "conv1d_transpose() missing 1 required positional argument: 'strides'\n"
-            + errors.message(f"strides={strides!r} and stride={stride!r}", "one of the two", "strides=1")
+            + errors.message(f"strides={strides!r} and stride={stride!r}", "one argument of the two", "strides=1")
         )
     strides = stride if strides is None else strides
     with name_scope(name, "conv1d_transpose", [input, filters]):
