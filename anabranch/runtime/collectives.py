@@ -126,7 +126,9 @@ def _company(op: Operation, alike: Sequence[Operation]) -> list[Operation]:
         raise errors.InvalidArgumentError(
             None,
             op,
-            errors.message(f"{op.type} {op.name!r} of {size} members", "at least one member", "group_size=, the number of devices"),
+            errors.message(
+                f"{op.type} {op.name!r} of {size} members", "at least one member", "group_size=, the number of devices"
+            ),
         )
     first = alike.index(op) // size * size
     company = list(alike[first : first + size])

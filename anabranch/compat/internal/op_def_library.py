@@ -37,7 +37,9 @@ class OpDefLibrary:
         if self._ops.get(op_def.name, op_def) != op_def:
             raise RuntimeError(
                 f"Op name {op_def.name} registered twice with different definitions\n"
-                + errors.message(f"two definitions of {op_def.name!r}", "one definition of each name", "remove one or rename it")
+                + errors.message(
+                    f"two definitions of {op_def.name!r}", "one definition of each name", "remove one or rename it"
+                )
             )
         with _one_line():
             for argument in [*op_def.input_arg, *op_def.output_arg]:
