@@ -167,6 +167,17 @@ def test_a_batch_with_other_values_is_not_used(monkeypatch, caplog, runs):
     assert not runs
 
 
+def test_rows_are_used_beside_programs_if_the_bits_are_the_same(caplog, runs):
+    x = np.linspace(0.0, 1.0, 64, dtype=np.float32)
+    with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+        for function in (lambda x: x * 2.0, lambda x: tf.exp(x) * 3.0):
+            element = D.from_tensor_slices(x).map(function).batch(16).make_one_shot_iterator().get_next()
+            batches = np.concatenate([session.run(element) for _ in range(4)])
+            np.testing.assert_allclose(batches, session.run(function(tf.constant(x))), rtol=1e-6)
+    assert runs[0] == 16
+    assert "element by element" not in caplog.text
+
+
 def test_a_place_between_elements_that_were_taken_together(tmp_path, runs):
     def checked(x):
         return tf.check_numerics(12.0 / tf.cast(x - 4, tf.float32), "element four")

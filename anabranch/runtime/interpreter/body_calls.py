@@ -114,8 +114,10 @@ class BodyFunction:
         # What reads variables goes by the executor, which pins them.
         self._straight = straight if straight is not None and not straight.reads else None
         self._rows: Rows | None = None
-        if self._straight is not None and self._tier in ("auto", "interpreted"):
-            self._rows = Rows(self._plan, len(body.args) - len(self._captured))
+        if self._straight is not None:
+            # Where elements are to be computed by programs, rows are used if they have the same bits.
+            told = self._tier != "compiled"
+            self._rows = Rows(self._plan, len(body.args) - len(self._captured), told)
 
     @property
     def alike_in_parallel(self) -> bool:
@@ -135,7 +137,7 @@ class BodyFunction:
     def by_element(self) -> str | None:
         """Why it is called element by element, as far as that is known; None if it may be called for many."""
         if self._rows is None:
-            return "it does more than compute" if self._straight is None else f"the tier is {self._tier!r}"
+            return "it does more than compute"
         return self._rows.refused
 
     def rows(self, columns: Sequence[Any], token: CancellationToken) -> list[Any] | None:

@@ -111,9 +111,13 @@ def repeated(value: Any, count: int) -> np.ndarray:
 class Rows:
     """The straight code of a body over rows."""
 
-    def __init__(self, plan: Any, count: int) -> None:
-        """``count`` of the body's arguments are components of elements, the others are captured."""
+    def __init__(self, plan: Any, count: int, told: bool) -> None:
+        """``count`` of the body's arguments are components of elements, the others are captured.
+
+        ``told`` says whether it is a surprise, and logged, if rows and elements give other values.
+        """
         self._plan = plan
+        self._told = told
         self._elements = count
         self._codes: dict[int, list[Code]] = {}
         self._misses = 0
@@ -180,7 +184,8 @@ class Rows:
 
     def _refuse(self, why: str) -> None:
         self.refused = why
-        _log.warning("The function of a dataset is run element by element: %s", why)
+        level = logging.WARNING if self._told else logging.DEBUG
+        _log.log(level, "The function of a dataset is run element by element: %s", why)
 
 
 def _same(one: Any, other: Any) -> bool:
