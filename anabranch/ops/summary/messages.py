@@ -79,7 +79,7 @@ class ScalarSummary(Op):
         ctx.check(
             tags.shape == values.shape,
             errors.InvalidArgumentError,
-            f"tags and values are not the same shape: {list(tags.shape)} != {list(values.shape)}"
+            f"tags and values not the same shape: {list(tags.shape)} != {list(values.shape)}"
             + (f" (tag '{literal(_text(tags.flat[0]))}')" if tags.size == 1 else ""),
         )
         summary = summary_pb2.Summary()
@@ -273,15 +273,7 @@ class ImageSummary(Op):
 
     def shape(c):
         _scalar_tag(c)
-        tensor = c.with_rank("tensor", 4)
-        if tensor[3] not in (None, 1, 3, 4):
-            raise ValueError(
-                errors.message(
-                    f"images of shape {shapes.show(tensor)}",
-                    "1, 3 or 4 channels in the last dimension: grey, colours, colours and alpha",
-                    "tf.expand_dims(images, -1) for grey images",
-                )
-            )
+        c.with_rank("tensor", 4)  # the kernel judges the channels
         return ()
 
     def total(op):
@@ -290,6 +282,7 @@ class ImageSummary(Op):
             op._inputs[0]._shape == ()
             and shapes.is_static((shape or (None,))[1:])
             and min(shape[1:3], default=0) > 0
+            and shape[3] in (1, 3, 4)
             and op._attrs["bad_color"].dtype == np.uint8
             and op._attrs["bad_color"].size >= shape[3]
         )
