@@ -288,6 +288,8 @@ def test_decorators_of_tensorflows_own_tests() -> None:
     names = ("run_in_graph_and_eager_modes", "run_deprecated_v1", "assert_ops_in_graph")
     found = {name: internals.special("=test_utilities", name) for name in names}
 
+    seen: list[Any] = []
+
     class Case(tf.test.TestCase):
         @found["run_in_graph_and_eager_modes"]
         def in_a_graph(self) -> None:
@@ -302,12 +304,21 @@ def test_decorators_of_tensorflows_own_tests() -> None:
             with pytest.raises(ValueError, match="a graph without"):
                 found["assert_ops_in_graph"]({"x": "Relu"}, tf.get_default_graph())
 
+        @found["run_in_graph_and_eager_modes"]
+        def only_at_once(self) -> None:
+            if not tf.executing_eagerly():
+                self.skipTest("names are recorded")
+            assert tf.constant(2).numpy() == 2
+            seen.append(tf.get_collection("variables"))
+
         @found["run_deprecated_v1"]
         def as_it_is(self) -> None:
             self.fail("it ran")
 
     with ThreadPoolExecutor(1) as thread:  # its default graph is its own, which a TestCase resets
-        for name in ("in_a_graph", "nodes"):
+        for name in ("in_a_graph", "nodes", "only_at_once"):
             result = thread.submit(Case(name).run).result()
             assert result.failures + result.errors == []
+            assert result.skipped == []
+        assert seen == [[]]
         assert len(thread.submit(Case("as_it_is").run).result().failures) == 1
