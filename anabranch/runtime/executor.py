@@ -14,7 +14,6 @@ longer held, or if the plan was arranged anew for what a program turned out to n
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -389,11 +388,13 @@ def _settled(plan: Plan) -> bool:
 
 def _waves(items: Sequence[Any]) -> Iterator[list[Any]]:
     """The items of a segment, those together that are one wave."""
-    for wave, members in itertools.groupby(items, lambda item: item.wave):
-        if wave >= 0:
-            yield list(members)
-        else:
-            yield from ([item] for item in members)
+    start = 0
+    while start < len(items):
+        wave, stop = items[start].wave, start + 1
+        while wave >= 0 and stop < len(items) and items[stop].wave == wave:
+            stop += 1
+        yield list(items[start:stop])
+        start = stop
 
 
 def prepare(plan: Plan, tier: str) -> None:
