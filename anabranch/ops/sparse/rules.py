@@ -65,10 +65,10 @@ def check_bounds(ctx: Any, indices: Any, sizes: Any) -> None:
     if 0 in indices.shape:
         return
     xp = ctx.xp
-    if ctx.host and indices.min() >= 0:
-        largest = [indices[:, i].max() for i in range(indices.shape[1])]
-        if np.all(largest < np.asarray(sizes)):  # said at once in the usual case
-            return
+    if ctx.host and len(sizes) == indices.shape[1]:
+        bounds = np.asarray(sizes).tolist()
+        if all(limit > 0 and row_sums.is_within(indices[:, i], limit) for i, limit in enumerate(bounds)):
+            return  # the usual case
     limits = np.asarray(sizes) if ctx.host else xp.asarray(sizes)
     bad = xp.any((indices < 0) | (indices >= limits.astype(indices.dtype)), axis=1)
     at = xp.argmax(bad)
