@@ -96,8 +96,19 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: what ``f`` computes, whose gradient computes ``f`` anew instead of keeping what it computed.
 
     Args:
-        f: function of tensors. Variables that it reads must be made outside of it, behind resource handles.
+        f: function of tensors. Variables that it reads must be made outside of it, behind resource handles. What it is
+            given by name has no gradient.
     """
+    plain = _recomputing(f)
+
+    def recomputed(*args: Any, **kwargs: Any) -> Any:
+        return (plain if not kwargs else _recomputing(functools.partial(f, **kwargs)))(*args)
+
+    return functools.wraps(f)(recomputed)
+
+
+def _recomputing(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of tensors alone whose gradient computes it anew."""
 
     @custom_gradient
     def recomputing(*args: Any) -> Any:
@@ -112,7 +123,8 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
         return f(*args), grad
 
-    return functools.wraps(f)(recomputing)
+    result: Callable[..., Any] = recomputing
+    return result
 
 
 def _told(f: Callable[..., Any]) -> str:

@@ -238,3 +238,11 @@ def test_recomputed_gradients():
         np.testing.assert_allclose(session.run(of_w), (value * [0.5, 2.0]).sum(), 1e-6)
         forward = {op for op in session.graph.get_operations() if op.type == "Exp"}
         assert len(forward) == 2
+
+
+def test_what_a_recomputed_function_is_given_by_name() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.constant(3.0)
+        square = tf.recompute_grad(lambda x, scale=1.0: tf.square(x) * scale)
+        y = square(x, scale=2.0)
+        assert session.run([y, *tf.gradients(y, x), *tf.gradients(square(x), x)]) == [18.0, 12.0, 6.0]

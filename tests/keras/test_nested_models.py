@@ -126,3 +126,37 @@ def test_modules_of_keras_before_tensorflow_1_9() -> None:
             keras_testing.layer_test(K.layers.Dense, {"units": 3}, (3, 2), expected_output_dtype="float64")
     (x, y), (x_test, _) = keras_testing.get_test_data(6, 2, (3,), 2, random_seed=1)
     assert (x.shape, y.shape, x_test.shape) == ((6, 3), (6,), (2, 3))
+
+
+def _classifier(hidden: int) -> Any:
+    model = K.Sequential([K.layers.Dense(hidden, "relu", input_shape=(3,)), K.layers.Dense(2, "softmax")])
+    model.compile("sgd", "categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def test_estimators_of_scikit_learn(both: str) -> None:
+    (x, labels), _ = keras_testing.get_test_data(12, 0, (3,), 2, random_seed=2)
+    words = np.array(["no", "yes"])[labels]
+    wrappers = K.wrappers.scikit_learn
+    classifier = wrappers.KerasClassifier(_classifier, hidden=4, epochs=2, verbose=0)
+    classifier.fit(x, words, batch_size=4)
+    assert set(classifier.predict(x)) <= {"no", "yes"}
+    np.testing.assert_allclose(classifier.predict_proba(x).sum(1), np.ones(12), rtol=1e-5)
+    right = float(np.mean(classifier.predict(x) == words))
+    assert classifier.score(x, words) == pytest.approx(right)
+    assert classifier.get_params()["hidden"] == 4
+    assert classifier.set_params(hidden=5).get_params()["hidden"] == 5
+    with pytest.raises(ValueError, match="widht is not a legal parameter"):
+        wrappers.KerasClassifier(_classifier, widht=4)
+
+    class Regressor(wrappers.KerasRegressor):  # type: ignore[misc, name-defined]
+        def __call__(self, hidden: int) -> Any:
+            model = K.Sequential([K.layers.Dense(hidden, input_shape=(3,)), K.layers.Dense(1)])
+            model.compile("sgd", "mse")
+            return model
+
+    regressor = Regressor(hidden=4, verbose=0)
+    regressor.fit(x, labels.astype("float32"))
+    predicted = regressor.predict(x)
+    assert predicted.shape == (12,)
+    assert regressor.score(x, labels) == pytest.approx(-np.mean((predicted - labels) ** 2), rel=1e-4)

@@ -27,6 +27,7 @@ from anabranch.keras.v1 import (
     optimizers,
     regularizers,
     saving,
+    scikit_learn,
     sequential,
     state,
     utilities,
@@ -153,6 +154,10 @@ _NAMES: dict[str, dict[str, Any]] = {
     },
     "regularizers": {**_of(regularizers), **_registered(regularizers.registry)},
     "utils": {name: getattr(utilities, name) for name in utilities.__all__},
+    "wrappers.scikit_learn": {
+        "KerasClassifier": scikit_learn.KerasClassifier,
+        "KerasRegressor": scikit_learn.KerasRegressor,
+    },
 }
 _OF_KERAS_3 = ("datasets", "preprocessing", "applications")
 _OF_KERAS_3_UTILS = ("get_file",)
