@@ -41,9 +41,8 @@ class BaseWrapper:
         self.check_params(sk_params)
 
     def _builder(self) -> Callable[..., Any]:
-        if self.build_fn is None:
-            return self.__call__  # type: ignore[attr-defined, no-any-return]
-        return self.build_fn  # type: ignore[no-any-return]
+        builder: Callable[..., Any] = getattr(self, "__call__") if self.build_fn is None else self.build_fn  # noqa: B004, B009
+        return builder
 
     def check_params(self, params: Iterable[str]) -> None:
         """Refuse arguments that nothing takes."""
