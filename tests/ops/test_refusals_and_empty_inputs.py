@@ -22,6 +22,9 @@ def _fed(value, dtype=tf.int32, shape=None):
 
 _ZEROS = np.zeros([2, 3, 5], np.float32)
 _BUILT = {
+    "a matrix of shifts": (lambda: tf.manip.roll(_ZEROS, [[1]], 0), "Shape must be at most rank 1 but is rank 2"),
+    "a matrix of axes to roll": (lambda: tf.manip.roll(_ZEROS, 1, [[0]]), "Shape must be at most rank 1 but is rank 2"),
+    "one shift for two axes": (lambda: tf.manip.roll(_ZEROS, [1], [0, 1]), "but are 1 and 2"),
     "rows of a scalar": (lambda: tf.map_fn(tf.negative, 1.0), "^elems must be a 1\\+ dimensional Tensor, not a scalar"),
     "samples below 0": (lambda: tf.multinomial([[1.0]], -1), "must be non-negative but is -1"),
     "hits of another number": (

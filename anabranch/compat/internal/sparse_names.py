@@ -78,3 +78,18 @@ def _take_many_sparse_from_tensors_map(
     indices.set_shape([None, width])
     sizes.set_shape([width])
     return tf.SparseTensor(indices, values, sizes)
+
+
+def deserialize_sparse(serialized_sparse: Any, dtype: Any, rank: int | None = None, name: str | None = None) -> Any:
+    """The sparse tensor of serialised ones ``[..., 3]``, with a dimension of its own for each of the leading ones.
+
+    Args:
+        serialized_sparse: strings, or variants.
+        dtype: dtype of the values.
+        rank: rank of the result, if it is known.
+        name: name of the operation.
+    """
+    parts = tf.build_op("DeserializeSparse", serialized_sparse, dtype=dtype, name=name)
+    parts[0].set_shape([None, rank])
+    parts[2].set_shape([rank])
+    return tf.SparseTensor(*parts)

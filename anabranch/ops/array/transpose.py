@@ -280,6 +280,9 @@ class Roll(Op):
     compile_time = ("axis",)
 
     def shape(c):
+        for name in ("shift", "axis"):
+            shapes.with_rank_at_most(c.shape(name), 1)
+        shapes.merge(c.shape("shift"), c.shape("axis"))
         return c.with_rank_at_least(0, 1)
 
     def kernel(ctx, inputs, attrs):

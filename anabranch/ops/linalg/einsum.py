@@ -392,11 +392,12 @@ def _dynamic_tensordot(a: Any, b: Any, axes: Any, name: str) -> Any:
         pairs = [build("Range", build("Sub", ranks[0], axes), ranks[0], 1), build("Range", 0, axes, 1)]
     else:
         if isinstance(axes, Tensor) and axes.shape.ndims is None:
-            axes = build("Reshape", axes, [2, -1])  # one row for a, one for b, as TensorFlow takes it
-        pairs = [
-            build("Reshape", convert_to_tensor(own, dtypes.int32), [-1])
-            for own in (build("Unpack", axes, num=2) if isinstance(axes, Tensor) else axes)
-        ]
+            pairs = [build("GatherV2", axes, row, 0) for row in (0, 1)]  # a row for each, as TensorFlow takes it
+        else:
+            pairs = [
+                build("Reshape", convert_to_tensor(own, dtypes.int32), [-1])
+                for own in (build("Unpack", axes, num=2) if isinstance(axes, Tensor) else axes)
+            ]
         pairs = [
             build(
                 "SelectV2", build("Less", own, 0), build("Add", own, rank), own

@@ -61,3 +61,13 @@ def test_words_of_what_cannot_be_read_back() -> None:
         for tensor, words in failing:
             with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(words)):
                 session.run(tensor)
+
+
+def test_serialised_tensors_become_rows():
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.SparseTensor([[0, 1], [1, 2]], [1.0, 2.0], [2, 3])
+        one = sparse_names.deserialize_sparse(tf.serialize_sparse(x), tf.float32, rank=2)
+        assert one.get_shape().ndims == 2
+        rows = sparse_names.deserialize_sparse(tf.serialize_many_sparse(x), tf.float32)
+        for read in (one, rows):
+            assert session.run(tf.sparse_tensor_to_dense(read)).tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 2.0]]
