@@ -1,0 +1,40 @@
+"""Few of many entries: the host chooses before it sorts, and gives what sorting all gives."""
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.ops.nn import top_k
+
+
+def by_sorting(key, k):
+    return np.argsort(~key, axis=-1, kind="stable")[..., :k].astype(np.int32)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.int8])
+@pytest.mark.parametrize("different", [2, 1 << 31])
+@pytest.mark.parametrize(
+    ("shape", "k"), [((8, 500), 4), ((3, 2, 400), 100), ((5000,), 1), ((40, 64), 16), ((40, 63), 3)]
+)
+def test_indices_are_those_of_a_stable_sort(dtype, different, shape, k):
+    limits = np.iinfo(dtype)
+    low, high = max(limits.min, -different // 2), min(limits.max, different)
+    key = np.random.RandomState(0).randint(low, high, shape, dtype=np.int64).astype(dtype)
+    key.flat[:3] = limits.max, limits.min, limits.max
+    np.testing.assert_array_equal(top_k._host_largest(key, k), by_sorting(key, k))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_both_tiers_give_ties_zeros_and_nan_in_the_same_order(dtype):
+    values = np.random.RandomState(1).randint(-3, 4, (4, 1000)).astype(dtype)
+    values[0, 500], values[1, [3, 999]], values[2, 7], values[3, :990] = np.nan, [np.inf, np.nan], -0.0, -np.inf
+    given = tf.placeholder(dtype, [None, 1000])
+    results = []
+    for tier in ("interpreted", "compiled"):
+        with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            results.append(session.run(tf.nn.top_k(given, 20), {given: values}))
+    clean = np.where(np.isnan(values), np.inf, values)
+    indices = np.lexsort((np.broadcast_to(np.arange(1000), clean.shape), -clean, ~np.isnan(values)), axis=-1)[:, :20]
+    for largest, where in results:
+        np.testing.assert_array_equal(where, indices)
+        np.testing.assert_array_equal(largest, np.take_along_axis(values, indices, -1))
