@@ -300,7 +300,8 @@ class BeamSearchDecoder(Decoder):
     # ----------------------------------------------------------------------------------------------------------- steps
     def initialize(self, name: str | None = None) -> tuple[Any, Any, Any]:
         kind = self.output_dtype.scores
-        log_probs = tf.one_hot(tf.zeros([self._batch_size], tf.int32), self._beam_width, 0.0, float("-inf"), dtype=kind)
+        certain, impossible = tf.constant(0.0, kind), tf.constant(float("-inf"), kind)
+        log_probs = tf.one_hot(tf.zeros([self._batch_size], tf.int32), self._beam_width, certain, impossible)
         log_probs.set_shape(self._finished.shape)
         probs = attention_probs(self._initial_cell_state, self._coverage_penalty_weight)
         state = BeamSearchDecoderState(
