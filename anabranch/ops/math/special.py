@@ -97,7 +97,39 @@ def _betainc(ctx: Any, *values: Any) -> Any:
     for (first, own), (second, other) in itertools.pairwise(arrays):
         given = f"Shapes of {first} and {second} are inconsistent: {shapes.show(own)} vs. {shapes.show(other)}"
         ctx.check(own == other, errors.InvalidArgumentError, given)
-    return _lax("betainc")(ctx, *values)
+    a, b, x = values
+    return _defined(ctx, (a > 0) & (b > 0) & (x >= 0) & (x <= 1), _lax("betainc")(ctx, *values))
+
+
+def _defined(ctx: Any, where: Any, value: Any) -> Any:
+    """The value where a function is defined, NaN elsewhere."""
+    return ctx.xp.where(where, value, ctx.xp.full_like(value, np.nan))
+
+
+def _is_whole(ctx: Any, x: Any) -> Any:
+    return x == ctx.xp.floor(x)
+
+
+def _igamma(ctx: Any, a: Any, x: Any) -> Any:
+    value = _defined(ctx, (a > 0) & (x >= 0), _lax("igamma")(ctx, a, x))
+    return ctx.xp.where(x == 0, ctx.xp.zeros_like(value), value)
+
+
+def _igammac(ctx: Any, a: Any, x: Any) -> Any:
+    return _defined(ctx, (a > 0) & (x >= 0), _lax("igammac")(ctx, a, x))
+
+
+def _zeta(ctx: Any, x: Any, q: Any) -> Any:
+    value = _lax("zeta")(ctx, x, q)
+    value = ctx.xp.where((q <= 0) & _is_whole(ctx, q), ctx.xp.full_like(value, np.inf), value)
+    return _defined(ctx, (x >= 1) & (q == q), value)
+
+
+def _polygamma(ctx: Any, a: Any, x: Any) -> Any:
+    value = _lax("polygamma")(ctx, a, x)
+    pole = (a > 0) & _is_whole(ctx, a) & (x <= 0) & _is_whole(ctx, x)
+    infinite = ctx.xp.full_like(value, np.inf)
+    return ctx.xp.where(pole, ctx.xp.where(_is_whole(ctx, a * 0.5), -infinite, infinite), value)
 
 
 # ---------------------------------------------------------------------------------------------------- error functions
@@ -229,18 +261,18 @@ _special(
 )
 _special(
     "Igamma",
-    "Lower regularised incomplete gamma function `P(a, x)`.",
+    "Lower regularised incomplete gamma function `P(a, x)`; 0 for `x = 0`, nan unless `a > 0` and `x >= 0`.",
     "a: T, x: T -> z: T",
     FLOATS,
-    _lax("igamma"),
+    _igamma,
     _igamma_gradient,
 )
 _special(
     "Igammac",
-    "Upper regularised incomplete gamma function `Q(a, x)`.",
+    "Upper regularised incomplete gamma function `Q(a, x)`; nan unless `a > 0` and `x >= 0`.",
     "a: T, x: T -> z: T",
     FLOATS,
-    _lax("igammac"),
+    _igammac,
     _igammac_gradient,
 )
 _special(
@@ -253,7 +285,7 @@ _special(
 )
 _special(
     "Betainc",
-    "Regularised incomplete beta function `I_x(a, b)`.",
+    "Regularised incomplete beta function `I_x(a, b)`; nan unless `a > 0`, `b > 0` and `0 <= x <= 1`.",
     "a: T, b: T, x: T -> z: T",
     "float double",
     _betainc,
@@ -262,10 +294,10 @@ _special(
 )
 _special(
     "Zeta",
-    "Hurwitz zeta function: the sum of `(q + n) ** -x`.",
+    "Hurwitz zeta function: the sum of `(q + n) ** -x`; nan for `x < 1`, infinite at 0 and the negative integers.",
     "x: T, q: T -> z: T",
     "float double",
-    _lax("zeta"),
+    _zeta,
     _zeta_gradient,
 )
 _special(
@@ -273,7 +305,7 @@ _special(
     "Derivative of order `a` of digamma.",
     "a: T, x: T -> z: T",
     "float double",
-    _lax("polygamma"),
+    _polygamma,
     _polygamma_gradient,
 )
 

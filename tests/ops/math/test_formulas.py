@@ -50,3 +50,36 @@ def test_vectorised_maps_find_out_what_they_return(session):
     assert session.run(tf.gradients(y, w)[0]) == 3
     with pytest.raises(TypeError, match="callable"):
         tf.vectorized_map(3, x)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "expected"),
+    [
+        (tf.igamma, ([-1, 0, 2, 0, -2, 1], [0, 0, 0, 1, 1, np.inf]), [0, 0, 0, np.nan, np.nan, 1]),
+        (
+            tf.igammac,
+            ([-1, 0, 2, 0, 2, 1, np.nan], [1, 1, 0, 0, -1, np.inf, 1]),
+            [*[np.nan] * 2, 1, *[np.nan] * 2, 0, np.nan],
+        ),
+        (
+            tf.zeta,
+            ([0.5, -2, 1, 1.5, 3, 3, np.nan], [1, -1, 2, 0, -2, -2.0, 1]),
+            [np.nan, np.nan, *[np.inf] * 4, np.nan],
+        ),
+        (
+            tf.polygamma,
+            ([1, 2, 3, 10, 1.5, -1], [0, -2, -2, 0, 1, 1]),
+            [np.inf, -np.inf, np.inf, -np.inf, np.nan, np.nan],
+        ),
+        (
+            tf.betainc,
+            ([0, 1, -1, 1, 1, 2, 1, np.nan], [1, 0, 1, 1, 1, 1, 1, 1], [0.5, 0.5, 0.5, -0.5, 1.5, 0, 1, 0.5]),
+            [*[np.nan] * 5, 0, 1, np.nan],
+        ),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_special_functions_at_the_edges_of_their_domains(session, function, arguments, expected, dtype):
+    given = [tf.placeholder(dtype, [len(expected)]) for _ in arguments]
+    found = session.run(function(*given), dict(zip(given, arguments, strict=True)))
+    np.testing.assert_allclose(found, np.array(expected, dtype), 1e-6)
