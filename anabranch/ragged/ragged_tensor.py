@@ -526,8 +526,15 @@ class RaggedTensor(CompositeTensor):
         return RaggedTensor(values, parts.cast(self._row_splits, kind), internal=True)
 
     # ----------------------------------------------------------------------------------------------------- other forms
-    def to_tensor(self, default_value: Any = None, name: str | None = None) -> Any:
-        """A dense tensor, its rows filled up with ``default_value`` (0 or "" if None) to the longest."""
+    def to_tensor(self, default_value: Any = None, name: str | None = None, shape: Any = None) -> Any:
+        """A dense tensor, its rows filled up with ``default_value`` (0 or "" if None) to the longest.
+
+        Args:
+            default_value: what fills rows up.
+            name: name scope.
+            shape: the shape of the result, to which rows are filled up or cut; None in it, or for all of it, is the
+                longest.
+        """
         with name_scope(name, "RaggedToTensor", [self, default_value]):
             flat = self.flat_values
             kind = flat.dtype.base
@@ -541,15 +548,22 @@ class RaggedTensor(CompositeTensor):
                     + errors.message(f"default_value of shape {default.shape}", f"a scalar, or {inner}", "0")
                 )
             splits = list(self.nested_row_splits)
+            wanted = shapes.TensorShape(shape if not isinstance(shape, Tensor) else None)
+            sizes: Any = shape if isinstance(shape, Tensor) else -1
+            if wanted.ndims is not None:
+                sizes = [-1 if size is None else size for size in wanted.as_list()]
             dense = build(
                 "RaggedTensorToTensor",
-                convert.constant(-1, dtypes.int64),
+                convert.convert_to_tensor(sizes, None if isinstance(shape, Tensor) else dtypes.int64),
                 flat,
                 default,
                 splits,
                 row_partition_types=["ROW_SPLITS"] * len(splits),
             )
-            dense.set_shape(shapes.TensorShape([self.shape[0].value, *[None] * len(splits)]).concatenate(inner))
+            if shape is None:
+                dense.set_shape(shapes.TensorShape([self.shape[0].value, *[None] * len(splits)]).concatenate(inner))
+            else:
+                dense.set_shape(wanted)
             return dense
 
     def to_sparse(self, name: str | None = None) -> Any:

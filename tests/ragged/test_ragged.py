@@ -151,3 +151,15 @@ def test_shapes_that_are_known():
     assert x.to_tensor().shape.as_list() == [2, None, None]
     assert tf.RaggedTensor.from_tensor(tf.zeros([2, 3, 4])).shape.as_list() == [2, None, 4]
     assert x[:, :1].shape.as_list() == [2, None, None]
+
+
+def test_rows_are_filled_up_or_cut_to_a_shape() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        rows = tf.ragged.constant([[1, 2, 3], [], [4]])
+        dense = rows.to_tensor(default_value=9, shape=[None, 2])
+        assert dense.shape.as_list() == [None, 2]
+        assert session.run(dense).tolist() == [[1, 2], [9, 9], [4, 9]]
+        assert session.run(rows.to_tensor(shape=(4, 4)))[2:].tolist() == [[4, 0, 0, 0], [0, 0, 0, 0]]
+        fed = tf.placeholder(tf.int64, [2])
+        assert session.run(rows.to_tensor(shape=fed), {fed: [2, 1]}).tolist() == [[1], [0]]
+        assert session.run(rows.to_tensor()).shape == (3, 3)
