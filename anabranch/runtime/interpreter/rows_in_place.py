@@ -39,7 +39,8 @@ def taken(attempt: Attempt, item: HostItem) -> dict[int, np.ndarray]:
         array = version.unexposed
         if type(array) is np.ndarray and array.flags.writeable and array.flags.owndata and array.dtype.kind != "O":
             slot = attempt.state.slots[item.sources[position]]  # type: ignore[index]
-            if slot.version is version and transaction.take_rows(slot):
+            # A reader may have come and gone meanwhile: once the version is taken, none comes any more.
+            if slot.version is version and transaction.take_rows(slot) and not version.exposed:
                 arrays[position] = array
     return arrays
 
