@@ -358,3 +358,21 @@ def test_names_that_are_not_utf_8_go_into_string_handles(maker: str, key: str) -
             session.run(build_operation("MakeIterator", [data, iterator], {}))
             taken = build("IteratorGetNext", again, **elements)
         assert session.run(taken) in (5, [5])
+
+
+@pytest.mark.parametrize("bad", ["group_size", "group_key", "instance_key"])
+@pytest.mark.parametrize("type_name", ["CollectiveReduceV2", "CollectiveGatherV2", "CollectiveBcastSendV2"])
+def test_what_tells_members_of_a_collective_is_a_scalar(type_name: str, bad: str) -> None:
+    more: dict[str, Any] = {"merge_op": "Add", "final_op": "Id"} if "Reduce" in type_name else {}
+    more |= {} if "Send" in type_name else {"ordering_token": []}
+    keys: dict[str, Any] = {"group_size": np.int32(1), "group_key": np.int32(2), "instance_key": np.int32(3)}
+    with pytest.raises(ValueError, match="Shape must be rank 0 but is rank 1"):
+        build(type_name, np.ones(2, np.float32), **keys | {bad: np.int32([1, 1])}, **more)
+    unknown = tf.placeholder_with_default(tf.constant([1, 1]), None)
+    member = build(type_name, np.ones(2, np.float32), **keys | {bad: unknown}, **more)
+    refused(member, {}, bad, (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError))
+
+
+def test_random_numbers_beside_the_exit_of_no_loop() -> None:
+    fed = tf.placeholder(tf.float32)
+    refused([build("Exit", fed), tf.random_uniform([3])], {fed: 1.0}, "Retval.0. does not have value")

@@ -12,6 +12,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import errors
 from anabranch.core.contract import inference
 from anabranch.core.contract.inference import RawShape, ShapeContext
@@ -43,6 +45,8 @@ _GATHERED = "float half double int32 int64"
 _SENT = "bool float half double int32 int64"
 _NCCL = "half float double int32 int64"
 _KEYS = "group_size: int32, group_key: int32, instance_key: int32"
+_OF_A_KEY = dict.fromkeys(_GROUP, 0)
+"""The ranks of what says which members meet."""
 _TOKENS = "ordering_token: Nordering_token * resource"
 _NO_GRADIENT = NotDifferentiable("TensorFlow has no gradient of it; tf.contrib.nccl.all_sum has one")
 
@@ -113,6 +117,14 @@ def _group(op: Any) -> tuple[int, tuple[Any, ...]]:
                 errors.message(
                     f"{name} of {op.name!r}, which only a step knows", "a constant", f"{name}=tf.constant(1)"
                 ),
+            )
+        if np.ndim(value):
+            shape = shapes.show(np.shape(value))
+            raise errors.InvalidArgumentError(
+                None,
+                op,
+                f"Unexpected dimensions on input {name}\n"
+                + errors.message(f"{name} of {op.name!r} of shape {shape}", "a scalar", f"{name}=tf.constant(1)"),
             )
         values.append(int(value))
     return values[0], tuple(values[1:])
@@ -245,6 +257,7 @@ for _type, _signature, _attributes, _shape, _meets, _doc in _MEMBERS:
         shape=_shape,
         host_kernel=_alone,
         meets=_meets,
+        ranks=_OF_A_KEY if _KEYS in _signature else {},
         gradient=_NO_GRADIENT,
     )
 

@@ -501,7 +501,7 @@ class _Run:
         philox = None
         counter = self.counters.get(op)
         if counter is not None:
-            refused = host_ops.refused_by_shape(self.base, op, operands)
+            refused = host_ops.refused_by_shape(self.plan, op, operands)
             if refused is not None:
                 raise refused
             philox = counter.words()
