@@ -218,7 +218,11 @@ def test_a_variant_of_another_kind() -> None:
 
 def test_names_that_are_no_scalars() -> None:
     with pytest.raises(ValueError, match="must be rank 0 but is rank 1"):
-        build("LoadAndRemapMatrix", [b"x"], b"y", [0], [0], [0.0], num_rows=1, num_cols=1)
+        build("LoadAndRemapMatrix", b"x", [b"y"], [0], [0], [0.0], num_rows=1, num_cols=1)
+    with pytest.raises(ValueError, match="must be at most rank 1 but is rank 2"):
+        build("LoadAndRemapMatrix", [[b"x"]], b"y", [0], [0], [0.0], num_rows=1, num_cols=1)
+    two = build("LoadAndRemapMatrix", [b"x", b"y"], b"y", [0], [0], [0.0], num_rows=1, num_cols=1)
+    refused(two, {}, "`ckpt_path` tensor must have exactly one")
 
 
 @pytest.mark.parametrize(
