@@ -24,7 +24,7 @@ import numpy as np
 
 from anabranch.cluster import transport, wire
 from anabranch.cluster.deliveries import Deliveries, own_pid
-from anabranch.core import errors
+from anabranch.core import conditions, errors
 from anabranch.train.cluster_spec import ClusterSpec
 
 FIRST_JOBS = ("chief", "master", "worker")
@@ -83,7 +83,7 @@ class Meetings:
     """The meetings at the first worker."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._changed = conditions.Condition()
         self._lives: dict[str, str] = {}
         """By task its life, of those that have come."""
         self._over: dict[str, str] = {}
@@ -282,7 +282,7 @@ def handlers(meetings: Meetings, deliveries: Deliveries) -> dict[str, Callable[.
         return wire.encode(answer, [result]) if exchange is None else exchange.encode(answer, [result])
 
     def attend(header: dict[str, Any], values: Sequence[Any], caller: transport.Caller) -> bytes:
-        gone = threading.Event()
+        gone = conditions.Event()
         caller.when_gone(gone.set)
         gone.wait()
         meetings.end(header["task"], header["life"], f"{header['task']} is gone")

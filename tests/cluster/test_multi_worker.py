@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.graph.build import build
 
 X = np.random.default_rng(0).normal(size=(32, 3)).astype("f")
 
@@ -75,6 +76,28 @@ def test_two_workers_train_like_one(cluster, reached):
             np.testing.assert_allclose([session.run(total) for _ in range(4)], first[1], rtol=1e-5)
             for value, own in zip(session.run(variables), first[2], strict=False):
                 np.testing.assert_allclose(value, own, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("how", "wanted"),
+    [("sum", [1.0, 3.0]), ("max", [1.0, 2.0]), ("concat", [0.0, 1.0, 1.0, 2.0]), ("first", [0.0, 1.0])],
+)
+def test_members_of_two_tasks_exchange_their_values(cluster, how, wanted):
+    workers, _ = cluster
+
+    def exchanged(number, target):
+        with tf.Graph().as_default(), tf.Session(target) as session:
+            own = np.array([0.0, 1.0], "f") + number
+            sends = how != "first" or number == 0
+            return session.run(build("AnabranchExchange", own, key=how, how=how, size=2, mine=1, sends=sends)).tolist()
+
+    assert in_both(workers, exchanged) == [wanted, wanted]
+
+
+def test_an_exchange_needs_a_cluster():
+    member = build("AnabranchExchange", np.ones(2, "f"), key="k", how="sum", size=2, mine=1)
+    with tf.Session() as session, pytest.raises(tf.errors.UnimplementedError, match="in a session of no cluster"):
+        session.run(member)
 
 
 def test_values_of_replicas_are_reduced_over_workers(cluster):

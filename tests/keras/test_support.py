@@ -34,7 +34,7 @@ def test_an_iterator_is_an_argument_of_a_function(eager):
         assert values == [[0, 2], [4, 6], [8]]
         with pytest.raises(errors.OutOfRangeError, match="End of sequence"):
             step(iterator)
-    assert len(step._concrete) == 1
+    assert len(set(step._concrete.values())) == 1
 
 
 def test_an_iterator_says_whether_there_is_more(eager):

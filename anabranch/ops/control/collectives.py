@@ -366,7 +366,6 @@ class NcclBroadcast(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type(_NCCL), "shape": Shape()}
     effect = PURE
-    passes = "input"
 
     def shape(c):
         return shapes.merge(c.shape(0), c.attrs["shape"])

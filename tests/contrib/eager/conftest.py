@@ -15,4 +15,5 @@ def _eager() -> Iterator[None]:
     with mode.eager_mode():
         tf.reset_default_graph()  # counts of names begin anew
         yield
+        tf.reset_default_graph()  # whose collections variables of an eager store are in
         mode.EAGER.callbacks.clear()

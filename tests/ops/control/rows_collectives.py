@@ -17,6 +17,6 @@ KINDS = (
     "NcclAllReduce",
     "NcclReduce",
     "NcclBroadcast",
-    "AnabranchExchange",
 )
 ROWS = [elsewhere(kind, FILE, f'"{kind}"') for kind in KINDS]
+ROWS.append(elsewhere("AnabranchExchange", "tests/cluster/test_multi_worker.py", '"AnabranchExchange"'))
