@@ -11,7 +11,7 @@ from anabranch.core.contract.inference import partial_value
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes, shapes
-from anabranch.core.values.shapes import TensorShape
+from anabranch.core.values.shapes import TensorShape, of_rank
 from anabranch.data import nest
 from anabranch.data.structure import TensorComponent
 
@@ -117,4 +117,4 @@ def _shape_of_vector(sizes: Tensor) -> TensorShape:
     known = partial_value(sizes)
     if isinstance(known, np.ndarray):
         return TensorShape([None if size < 0 else int(size) for size in known])
-    return TensorShape([None] * sizes.shape[0].value) if sizes.shape[0].value is not None else TensorShape(None)
+    return TensorShape(of_rank(sizes.shape[0].value))

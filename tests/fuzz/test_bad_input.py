@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core import errors
+from anabranch.core.contract import opdef
 from anabranch.core.graph.build import build, build_operation
 
 
@@ -380,3 +382,27 @@ def test_what_tells_members_of_a_collective_is_a_scalar(type_name: str, bad: str
 def test_random_numbers_beside_the_exit_of_no_loop() -> None:
     fed = tf.placeholder(tf.float32)
     refused([build("Exit", fed), tf.random_uniform([3])], {fed: 1.0}, "Retval.0. does not have value")
+
+
+def test_vectors_of_more_elements_than_memory_has_are_of_unknown_rank() -> None:
+    """Whatever op takes them as an operand, it is built or refused at once."""
+    vectors = {dtype: tf.placeholder(dtype, [2**62]) for dtype in (tf.int32, tf.int64, tf.float32, tf.string)}
+    tried = 0
+    for name, definition in sorted(opdef.all_definitions().items()):
+        if any(spec.is_list for spec in definition.inputs):
+            continue
+        for spec in definition.inputs:
+            others = {other.name: vectors[tf.float32] for other in definition.inputs}
+            for dtype in (tf.int32, tf.int64):
+                try:
+                    build(name, **others | {spec.name: vectors[dtype]})
+                except (TypeError, ValueError, errors.OpError, NotImplementedError):
+                    pass
+                tried += 1
+    assert tried > 1000
+    assert tf.SparseTensor(tf.placeholder(tf.int64, [1, 2**62]), [1.0], vectors[tf.int64]).shape.ndims is None
+    assert tf.contrib.util.constant_value_as_shape(vectors[tf.int32]).ndims is None
+    assert tf.reshape(1.0, vectors[tf.int32]).shape.ndims is None
+    assert tf.fill(vectors[tf.int32], 1.0).shape.ndims is None
+    padding = tf.placeholder(tf.int32, [2**62, 2])
+    assert tf.pad(tf.placeholder(tf.float32), padding).shape.ndims is None

@@ -24,6 +24,8 @@ MAX_FOLDED_SIZE = 4096
 """Constants larger than this (elements) are not computed while a graph is built."""
 
 RawShape = tuple[int | None, ...] | None
+_MOST_LISTED = 1 << 16
+"""Elements of a vector of which nothing but their number is known up to which they are listed."""
 
 
 class HandleData(NamedTuple):
@@ -91,7 +93,10 @@ class ShapeContext:
         return self._partial(self.position(operand))
 
     def vector(self, operand: int | str) -> list[int | None] | None:
-        """A 1-D integer input as a list with None where unknown; None if not even its length is known."""
+        """A 1-D integer input as a list with None where unknown; None if not even its length is known.
+
+        Nor if that is beyond what can be listed.
+        """
         position = self.position(operand)
         array = self._partial(position)
         if isinstance(array, np.ndarray):
@@ -111,7 +116,7 @@ class ShapeContext:
         if array is not None:
             return list(array)
         shape = self.shapes[position]
-        if shape is not None and len(shape) == 1 and shape[0] is not None:
+        if shape is not None and len(shape) == 1 and shape[0] is not None and shape[0] <= _MOST_LISTED:
             return [None] * shape[0]
         return None
 

@@ -125,7 +125,7 @@ def known_shape(vector: Any) -> shapes.RawShape:
     if array is not None:
         return tuple([None if item is None or item < 0 else int(item) for item in array])
     length = vector._shape
-    return None if length is None or length[0] is None else (None,) * length[0]
+    return None if length is None else shapes.of_rank(length[0])
 
 
 def to_dense(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:

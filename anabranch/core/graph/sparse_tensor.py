@@ -123,8 +123,8 @@ class SparseTensor(CompositeTensor):
         dims = known_shape(self._dense_shape)
         if self._static is not None:
             dims = shapes.merge(dims, self._static)
-        if dims is None and self._indices._shape is not None and self._indices._shape[1] is not None:
-            dims = (None,) * self._indices._shape[1]
+        if dims is None and self._indices._shape is not None:
+            dims = shapes.of_rank(self._indices._shape[1])
         return dims
 
     def get_shape(self) -> shapes.TensorShape:

@@ -11,7 +11,7 @@ from anabranch.core.contract.inference import partial_value
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.tensor import TensorLike
 from anabranch.core.values.composite_tensor import CompositeTensor
-from anabranch.core.values.shapes import TensorShape
+from anabranch.core.values.shapes import TensorShape, of_rank
 
 
 @public("get_static_value", "contrib.util.constant_value", "contrib.framework.constant_value")
@@ -40,5 +40,5 @@ def constant_value_as_shape(tensor: Tensor) -> Any:
     known = constant_value(tensor, partial=True)
     if known is None:
         size = tensor.shape.as_list()[0] if tensor.shape.ndims == 1 else None
-        return TensorShape(None if size is None else [None] * size)
+        return TensorShape(of_rank(size))
     return TensorShape([None if size in (None, -1) else int(size) for size in known])

@@ -226,6 +226,15 @@ def concatenate(a: RawShape, b: RawShape) -> RawShape:
     return None if a is None or b is None else a + b
 
 
+MOST_DIMENSIONS = 254
+"""The rank of the largest shape that TensorFlow has."""
+
+
+def of_rank(rank: int | None) -> RawShape:
+    """Return a shape of so many unknown dimensions; of unknown rank where no tensor has such a rank."""
+    return None if rank is None or rank > MOST_DIMENSIONS else (None,) * rank
+
+
 def with_rank(raw: RawShape, rank: int) -> tuple[int | None, ...]:
     """Return the shape with this rank (unknown dimensions if the rank was unknown); ValueError if it has another."""
     if raw is None:

@@ -26,8 +26,7 @@ def _paddings_of(c: Any, least: int = 0) -> tuple[shapes.RawShape, list[tuple[in
             if columns
             else f"Dimension must be 2 but is {outer[1]}",
         )
-    if raw is None and outer[0] is not None:
-        raw = (None,) * outer[0]
+    raw = shapes.of_rank(outer[0]) if raw is None else raw
     pairs = c.value("paddings")
     if pairs is None:
         return raw, None

@@ -12,6 +12,7 @@ from anabranch.core.contract.opdef import PURE, Bool, NotDifferentiable, Op, Typ
 from anabranch.core.graph.build import build
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
+from anabranch.core.values import shapes
 
 
 def distance(first: list[Any], second: list[Any]) -> int:
@@ -54,7 +55,7 @@ class EditDistance(Op):
         sizes = [c.vector(f"{name}_shape") for name in ("hypothesis", "truth")]
         if None in sizes:
             rank = next((s[0] for s in (c.shape("hypothesis_shape"), c.shape("truth_shape")) if s and s[0]), None)
-            return None if rank is None else (None,) * (rank - 1)
+            return None if rank is None else shapes.of_rank(rank - 1)
         if len(sizes[0]) != len(sizes[1]):
             raise ValueError(
                 errors.message(
