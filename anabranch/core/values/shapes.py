@@ -231,7 +231,7 @@ MOST_DIMENSIONS = 254
 
 
 def of_rank(rank: int | None) -> RawShape:
-    """Return a shape of so many unknown dimensions; of unknown rank where no tensor has such a rank."""
+    """Return a shape of ``rank`` unknown dimensions; of unknown rank where no tensor has such a one."""
     return None if rank is None or rank > MOST_DIMENSIONS else (None,) * rank
 
 
