@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import anabranch as tf
 from anabranch.eager import mode
 
 
@@ -14,4 +15,5 @@ def _eager() -> Iterator[None]:
     with mode.eager_mode():
         mode.EAGER.seed = None
         yield
+        tf.reset_default_graph()  # whose collections variables of an eager store are in
         mode.EAGER.seed = None
