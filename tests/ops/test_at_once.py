@@ -360,7 +360,7 @@ def test_a_library_gives_at_once_what_it_gives_in_a_graph(name: str) -> None:
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
             expected = session.run(fetched)
-    with AtOnce().as_default():
+    with tf.Graph().as_default(), AtOnce().as_default():
         found = LIBRARIES[name]()
     if isinstance(found, Value):
         found, expected = [found], [expected]

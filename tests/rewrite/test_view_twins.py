@@ -171,11 +171,12 @@ def test_what_does_not_depend_has_no_twin() -> None:
 
 def test_gradients_of_constants_and_variables() -> None:
     """What is differentiated by may be something that bodies otherwise hold copies of."""
-    pred = tf.placeholder(tf.bool, [])
-    for x in (tf.constant([1.0, 2.0]), tf.Variable([1.0, 2.0]), tf.Variable([1.0, 2.0], use_resource=True)):
-        off, on = switch(x, pred)
-        (gradient,) = tf.gradients(merge([-off, on * on]).output, [x])
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
-            assert session.run(gradient, {pred: True}).tolist() == [2.0, 4.0]
-            assert session.run(gradient, {pred: False}).tolist() == [-1.0, -1.0]
+    with tf.Graph().as_default():
+        pred = tf.placeholder(tf.bool, [])
+        for x in (tf.constant([1.0, 2.0]), tf.Variable([1.0, 2.0]), tf.Variable([1.0, 2.0], use_resource=True)):
+            off, on = switch(x, pred)
+            (gradient,) = tf.gradients(merge([-off, on * on]).output, [x])
+            with tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+                assert session.run(gradient, {pred: True}).tolist() == [2.0, 4.0]
+                assert session.run(gradient, {pred: False}).tolist() == [-1.0, -1.0]
