@@ -104,6 +104,9 @@ class Meetings:
         when_gone(lambda: self.end(task, life, f"{task} has given up") if waits else None)
         try:
             return self._bring(header, task, life, key, value)
+        except errors.OpError as problem:  # nobody waits for one who does not come again
+            self.end(task, life, f"{task} has failed: {problem.message.splitlines()[0]}")
+            raise
         finally:
             waits.clear()
 

@@ -34,6 +34,16 @@ from anabranch.train.cluster_spec import ClusterSpec
 _WORKERS = ("chief", "master", "worker")
 _GROUP = 1
 """The key of the group of all workers."""
+_CARRIERS: dict[Any, tuple[str, Any] | None] = {
+    **dict.fromkeys((dtypes.bool_, dtypes.float16, dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64)),
+    **dict.fromkeys((dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint16), ("Cast", dtypes.int32)),
+    dtypes.bfloat16: ("Bitcast", dtypes.float16),
+    dtypes.uint32: ("Bitcast", dtypes.int32),
+    dtypes.uint64: ("Bitcast", dtypes.int64),
+    dtypes.complex64: ("Bitcast", dtypes.int64),
+    dtypes.complex128: ("Bitcast", dtypes.float64),
+}
+"""As what the values of a dtype are sent for which TensorFlow's broadcasts are not defined; None for as they are."""
 
 
 class _OfWorkers(StrategyExtended):
@@ -70,13 +80,18 @@ class _OfWorkers(StrategyExtended):
         return super()._made(next_creator, arguments)
 
     def _of_first_worker(self, value: Any, keys: dict[str, Any]) -> Any:
-        allowed = (dtypes.bool_, dtypes.float32, dtypes.float16, dtypes.float64, dtypes.int32, dtypes.int64)
-        if value.dtype.base not in allowed:
+        own = value.dtype.base
+        if own not in _CARRIERS:  # strings, which nobody draws
             return value
+        carrier = _CARRIERS[own]
         with current_builder().device(self._devices[0]):
+            if carrier is not None:
+                value = _carried(value, *carrier)
             if self.index:
-                return build("CollectiveBcastRecv", T=value.dtype.base, shape=value._shape, **keys)
-            return build("CollectiveBcastSend", value, shape=value._shape, **keys)
+                value = build("CollectiveBcastRecv", T=value.dtype.base, shape=value._shape, **keys)
+            else:
+                value = build("CollectiveBcastSend", value, shape=value._shape, **keys)
+            return value if carrier is None else _carried(value, carrier[0], own)
 
     # ------------------------------------------------------------------------------------------------- between replicas
     def reduce_to(self, reduce_op: Any, value: Any, destinations: Any) -> Any:
@@ -105,8 +120,7 @@ class _OfWorkers(StrategyExtended):
         if isinstance(total, IndexedSlices):
             rows = build("RealDiv", total.values, convert.constant(count, total.values.dtype))
             return IndexedSlices(rows, total.indices, total.dense_shape)
-        kind = "RealDiv" if total.dtype.is_floating else "FloorDiv"
-        return build(kind, total, convert.constant(count, total.dtype))
+        return reductions.divided(total, count)
 
     def over_workers(self, totals: Sequence[Any]) -> list[Any]:
         """The sums of values over all workers."""
@@ -234,6 +248,11 @@ class MultiWorkerMirroredStrategy(Strategy):
         count, index = self._workers
         dataset = dataset_fn(inputs.InputContext(count, index, self.num_replicas_in_sync))
         return inputs.DistributedDataset(len(self._extended.worker_devices), dataset, False)
+
+
+def _carried(value: Any, by: str, dtype: Any) -> Any:
+    """A value as another dtype: cast, or bit by bit."""
+    return build("Cast", value, DstT=dtype) if by == "Cast" else build("Bitcast", value, type=dtype)
 
 
 def _on_task(device: str) -> str:

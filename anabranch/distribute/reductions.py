@@ -55,10 +55,13 @@ def reduced(how: ReduceOp, values: Sequence[Any]) -> Any:
     if len(tensors) == 1:
         return build("Identity", tensors[0])
     total = build("AddN", tensors)
-    if how is ReduceOp.SUM:
-        return total
+    return total if how is ReduceOp.SUM else divided(total, len(tensors))
+
+
+def divided(total: Any, count: int) -> Any:
+    """The mean of ``count`` values by their sum, in its dtype."""
     type_name = "RealDiv" if total.dtype.is_floating or total.dtype.is_complex else "FloorDiv"
-    return build(type_name, total, convert.constant(len(tensors), total.dtype))
+    return build(type_name, total, convert.constant(count, total.dtype))
 
 
 def on_each(how: ReduceOp, values: Sequence[Any], devices: Sequence[str]) -> PerReplica:

@@ -13,8 +13,10 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
+from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.distribute import inputs, reductions, replicas
+from anabranch.distribute.reductions import ReduceOp
 from anabranch.distribute.reductions import reduce_op as as_reduce_op
 from anabranch.distribute.strategy import Strategy
 from anabranch.distribute.values import PerReplica
@@ -89,9 +91,15 @@ class TowerStrategy(Strategy):
         """
         if axis is not None and not isinstance(axis, int):
             axis, destinations = None, axis
-        parts = value.values if isinstance(value, _Mapped) else None
-        if parts is not None:
-            return reductions.reduced(as_reduce_op(reduce_op), [convert.convert_to_tensor(part) for part in parts])
+        if isinstance(value, _Mapped):
+            how = as_reduce_op(reduce_op)
+            result = reductions.reduced(how, [convert.convert_to_tensor(part) for part in value.values])
+            if axis is not None:
+                result = build("Sum" if how is ReduceOp.SUM else "Mean", result, [axis])
+            if destinations is None:
+                return result
+            copies = reductions.copied(result, reductions.devices_of(destinations))
+            return _single(copies)
         if destinations is None:
             return super().reduce(reduce_op, value, axis)
         return self.extended.reduce_to(reduce_op, value, destinations)

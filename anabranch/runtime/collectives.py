@@ -87,7 +87,8 @@ def expanded(fetches: Sequence[Any], feeds: Sequence[Tensor]) -> Expansion | Non
 
 def _exchanged(meeting: Meeting, company: Sequence[Operation], values: Sequence[Tensor]) -> Tensor:
     """What becomes of the values of members here and in other tasks."""
-    own = meeting.combine(values) if values else convert.constant(0, company[0]._outputs[0].dtype)
+    dtype = company[0]._outputs[0].dtype
+    own = meeting.combine(values) if values else convert.constant(dtype.as_numpy_dtype(0), dtype)
     result: Tensor = build(
         "AnabranchExchange",
         own,

@@ -94,6 +94,45 @@ def test_members_of_two_tasks_exchange_their_values(cluster, how, wanted):
     assert in_both(workers, exchanged) == [wanted, wanted]
 
 
+NUMBERS = (
+    *("bool", "half", "bfloat16", "float32", "float64", "complex64", "complex128"),
+    *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_variables_of_any_numbers_begin_like_the_first_workers(cluster, dtype):
+    workers, _ = cluster
+    dtype = tf.as_dtype(dtype)
+
+    def begun(number, target):
+        with tf.Graph().as_default():
+            values = np.array([[1, 0], [3, 2]]) * (0.5 if dtype.is_floating or dtype.is_complex else 1) + number
+            with strategy_of(workers, number).scope():
+                v = tf.get_variable("v", initializer=values.astype(dtype.as_numpy_dtype))
+            with tf.Session(target) as session:
+                session.run(v.initializer)
+                return session.run(v)
+
+    first, second = in_both(workers, begun)
+    assert first.dtype == second.dtype == dtype.as_numpy_dtype
+    np.testing.assert_array_equal(first, second)
+    assert complex(first[0, 0]) in (0.5, 1)
+
+
+def test_who_fails_in_a_meeting_ends_it_for_all(cluster):
+    workers, _ = cluster
+
+    def met(number, target):
+        with tf.Graph().as_default(), tf.Session(target) as session:
+            member = build("AnabranchExchange", np.ones(2, "f"), key="size", how="sum", size=2 + number, mine=1)
+            with pytest.raises((tf.errors.FailedPreconditionError, tf.errors.AbortedError)) as caught:
+                session.run(member)
+            return type(caught.value).__name__
+
+    assert sorted(in_both(workers, met)) == ["AbortedError", "FailedPreconditionError"]
+
+
 def test_an_exchange_needs_a_cluster():
     member = build("AnabranchExchange", np.ones(2, "f"), key="k", how="sum", size=2, mine=1)
     with tf.Session() as session, pytest.raises(tf.errors.UnimplementedError, match="in a session of no cluster"):

@@ -65,9 +65,12 @@ def test_a_list_is_mapped_and_reduced():
         products = strategy.map(list(range(10)), lambda x, y: tf.constant(x * y), 2)
         total = strategy.reduce("sum", products)
         assert len(strategy.unwrap(products)) == 10
+        pairs = strategy.map([1.0, 2.0], lambda x: tf.constant([x, 3 * x]))
+        reduced = [strategy.reduce(how, pairs, axis, "/cpu:0") for how in ("sum", "mean") for axis in (None, 0)]
     rows = strategy.reduce("mean", tf.constant([[1.0, 2.0], [3.0, 4.0]]), 0)
     with tf.Session() as session:
         assert session.run(total) == 90
+        assert [value.tolist() for value in session.run(reduced)] == [[3.0, 9.0], 12.0, [1.5, 4.5], 3.0]
         assert session.run(rows).tolist() == [2.0, 3.0]
 
 
