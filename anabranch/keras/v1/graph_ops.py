@@ -16,7 +16,8 @@ from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import nest
 from anabranch.keras.v1 import layer as layer_module
 from anabranch.keras.v1 import state
-from anabranch.keras.v1.layer import Layer, Node, registry, single
+from anabranch.keras.v1.layer import Layer, registry
+from anabranch.keras.v1.nodes import Node, single
 
 
 @registry.add()

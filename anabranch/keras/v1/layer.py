@@ -1,7 +1,8 @@
 """The layer of Keras: weights that are made when it is called first, and a record of its calls.
 
-A call on tensors of a graph that come from :func:`Input` is recorded as a :class:`Node`, and its outputs say in
-``_keras_history`` which one; :mod:`~anabranch.keras.v1.network` finds the layers between inputs and outputs by it.
+A call on tensors of a graph that come from :func:`Input` is recorded (:mod:`~anabranch.keras.v1.nodes`), and its
+outputs say in ``_keras_history`` which one; :mod:`~anabranch.keras.v1.network` finds the layers between inputs and
+outputs by it.
 Names are TensorFlow 1.15's: ``dense``, ``dense_1`` and so on in each graph, variables under the name scope of the
 first call. ``training`` is passed down from the outer layer's call if a layer is not told it; ``mask`` travels on
 tensors as ``_keras_mask``.
@@ -9,7 +10,6 @@ tensors as ``_keras_mask``.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import inspect
 import threading
@@ -25,6 +25,7 @@ from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import nest
 from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import constraints, initializers, regularizers, state
+from anabranch.keras.v1.nodes import Called, Node
 from anabranch.keras.v1.objects import Registry
 from anabranch.keras.v1.old_spellings import modern
 from anabranch.keras.v1.weights import Weights, once, reachable
@@ -32,7 +33,6 @@ from anabranch.layers.base import InputSpec, snake_case, variable_watchers
 from anabranch.layers.base import Layer as ScopedLayer
 
 registry = Registry("layer")
-KerasHistory = collections.namedtuple("KerasHistory", "layer node_index tensor_index")
 
 
 class _Calls(threading.local):
@@ -64,11 +64,6 @@ def is_layer(item: Any) -> bool:
     return isinstance(item, (Layer, ScopedLayer))
 
 
-def single(items: list[Any]) -> Any:
-    """The only item of a list, or the list."""
-    return items[0] if len(items) == 1 else items
-
-
 def shapes_of(structure: Any) -> Any:
     """Shapes of tensors, as `TensorShape`."""
     return nest.map_structure(lambda x: tf.TensorShape(x.shape), structure)
@@ -89,38 +84,8 @@ def _as_tensor(x: Any) -> Any:
     return x
 
 
-class Node:
-    """One call of a layer: the tensors that it took and gave."""
-
-    def __init__(self, layer: Layer, inputs: Any, outputs: Any, arguments: dict[str, Any]) -> None:
-        self.outbound_layer = layer
-        self.input_tensors, self.output_tensors, self.arguments = inputs, outputs, arguments
-        histories = [x._keras_history for x in nest.flatten(inputs)] if layer._takes_history else []
-        self.histories = histories
-        layer._inbound_nodes.append(self)
-        for history in histories:
-            history.layer._outbound_nodes.append(self)
-        for i, x in enumerate(nest.flatten(outputs)):
-            x._keras_history = KerasHistory(layer, len(layer._inbound_nodes) - 1, i)
-
-    @property
-    def inbound_layers(self) -> Any:
-        """The layers whose outputs it took."""
-        return single([history.layer for history in self.histories])
-
-    @property
-    def input_shapes(self) -> Any:
-        """Shapes of what it took, as tuples."""
-        return nest.map_structure(K.int_shape, self.input_tensors)
-
-    @property
-    def output_shapes(self) -> Any:
-        """Shapes of what it gave, as tuples."""
-        return nest.map_structure(K.int_shape, self.output_tensors)
-
-
 @registry.add()
-class Layer(Weights):
+class Layer(Called, Weights):
     """Base of all layers: derive from it, make variables in :meth:`build` with :meth:`add_weight`, compute in
     :meth:`call`.
 
@@ -262,16 +227,6 @@ class Layer(Weights):
         for layer in self._layers:
             below += [layer, *getattr(layer, "submodules", ())]
         return tuple(once(below))
-
-    @property
-    def inbound_nodes(self) -> list[Node]:
-        """Its calls."""
-        return self._inbound_nodes
-
-    @property
-    def outbound_nodes(self) -> list[Node]:
-        """Calls of other layers that took its outputs."""
-        return self._outbound_nodes
 
     # ---------------------------------------------------------------------------------------------- losses and updates
 
@@ -591,97 +546,6 @@ class Layer(Weights):
             if one is not None or hasattr(x, "_keras_mask"):
                 x._keras_mask = one
 
-    # ------------------------------------------------------------------------------------------------- inputs, outputs
-    def _node(self, index: int, attribute: str) -> Node:
-        if not self._inbound_nodes:
-            raise AttributeError(
-                f"The layer {self.name} has never been called and thus has no defined {attribute}.\n"
-                + errors.message(f"{attribute} of layer {self.name}", "a layer that was called on an Input", "layer(x)")
-            )
-        if index >= len(self._inbound_nodes):
-            raise ValueError(
-                f"Asked to get {attribute} at node {index}, but the layer has only "
-                f"{len(self._inbound_nodes)} inbound nodes.\n"
-                + errors.message(f"node {index}", f"at most {len(self._inbound_nodes) - 1}", "layer.inbound_nodes")
-            )
-        return self._inbound_nodes[index]
-
-    def _only(self, attribute: str) -> Node:
-        node = self._node(0, attribute)
-        if len(self._inbound_nodes) > 1:
-            kind = attribute.replace("_", " ")
-            raise AttributeError(
-                f'Layer {self.name} has multiple inbound nodes, hence the notion of "layer {kind}" is ill-defined. '
-                f"Use `get_{attribute}_at(node_index)` instead.\n"
-                + errors.message(
-                    f"{attribute} of a layer that was called {len(self._inbound_nodes)} times",
-                    "a layer that was called once",
-                    f"layer.get_{attribute}_at(0)",
-                )
-            )
-        return node
-
-    @property
-    def input(self) -> Any:
-        """Input of its only call."""
-        return self._only("input").input_tensors
-
-    @property
-    def output(self) -> Any:
-        """Output of its only call."""
-        return self._only("output").output_tensors
-
-    @property
-    def input_shape(self) -> Any:
-        """Shape of the input of its only call, as a tuple."""
-        return nest.map_structure(K.int_shape, self._of_one_shape("input"))
-
-    @property
-    def output_shape(self) -> Any:
-        """Shape of the output of its only call, as a tuple."""
-        return nest.map_structure(K.int_shape, self._of_one_shape("output"))
-
-    def _of_one_shape(self, which: str) -> Any:
-        tensors = [getattr(node, f"{which}_tensors") for node in self._inbound_nodes]
-        shapes = [nest.map_structure(K.int_shape, tensor) for tensor in tensors]
-        if tensors and all(shape == shapes[0] for shape in shapes):
-            return tensors[0]
-        return getattr(self._only(f"{which}_shape"), f"{which}_tensors")
-
-    @property
-    def input_mask(self) -> Any:
-        """Mask of the input of its only call."""
-        return nest.map_structure(lambda x: getattr(x, "_keras_mask", None), self.input)
-
-    @property
-    def output_mask(self) -> Any:
-        """Mask of the output of its only call."""
-        return nest.map_structure(lambda x: getattr(x, "_keras_mask", None), self.output)
-
-    def get_input_at(self, node_index: int) -> Any:
-        """Input of a call by its number."""
-        return self._node(node_index, "input").input_tensors
-
-    def get_output_at(self, node_index: int) -> Any:
-        """Output of a call by its number."""
-        return self._node(node_index, "output").output_tensors
-
-    def get_input_shape_at(self, node_index: int) -> Any:
-        """Shape of the input of a call by its number."""
-        return self._node(node_index, "input shape").input_shapes
-
-    def get_output_shape_at(self, node_index: int) -> Any:
-        """Shape of the output of a call by its number."""
-        return self._node(node_index, "output shape").output_shapes
-
-    def get_input_mask_at(self, node_index: int) -> Any:
-        """Mask of the input of a call by its number."""
-        return nest.map_structure(lambda x: getattr(x, "_keras_mask", None), self.get_input_at(node_index))
-
-    def get_output_mask_at(self, node_index: int) -> Any:
-        """Mask of the output of a call by its number."""
-        return nest.map_structure(lambda x: getattr(x, "_keras_mask", None), self.get_output_at(node_index))
-
 
 @contextlib.contextmanager
 def _inside(training: Any) -> Iterator[None]:
@@ -736,4 +600,4 @@ def complete_history(flat: Any) -> None:
 
 variable_watchers.append(state.track_variable)
 
-__all__ = ["InputSpec", "KerasHistory", "Layer", "Node", "registry"]
+__all__ = ["InputSpec", "Layer", "registry"]

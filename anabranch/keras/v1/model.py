@@ -14,8 +14,9 @@ from anabranch.keras.v1 import losses, optimizers, saving, state
 from anabranch.keras.v1.fitting import batches as batch_sources
 from anabranch.keras.v1.fitting import steps as step_kinds
 from anabranch.keras.v1.fitting.callback_list import CallbackList
-from anabranch.keras.v1.layer import Layer, registry, single
+from anabranch.keras.v1.layer import Layer, registry
 from anabranch.keras.v1.network import InputLayer, Network
+from anabranch.keras.v1.nodes import single
 from anabranch.keras.v1.old_spellings import modern
 
 

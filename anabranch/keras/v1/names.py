@@ -27,12 +27,11 @@ from anabranch.keras.v1 import (
     optimizers,
     regularizers,
     saving,
-    scikit_learn,
     sequential,
     state,
     utilities,
 )
-from anabranch.keras.v1.fitting import callbacks, tensorboard
+from anabranch.keras.v1.fitting import callbacks, scikit_learn, tensorboard
 from anabranch.keras.v1.layers import (
     activation_layers,
     attention,

@@ -18,15 +18,13 @@ from anabranch.core.values import nest
 from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import objects, state
 from anabranch.keras.v1.layer import (
-    KerasHistory,
     Layer,
-    Node,
     as_shape,
     complete_history,
     is_inside_call,
     registry,
-    single,
 )
+from anabranch.keras.v1.nodes import KerasHistory, Node, single
 from anabranch.keras.v1.weights import reachable
 
 
