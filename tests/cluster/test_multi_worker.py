@@ -127,7 +127,7 @@ def test_who_fails_in_a_meeting_ends_it_for_all(cluster):
         with tf.Graph().as_default(), tf.Session(target) as session:
             member = build("AnabranchExchange", np.ones(2, "f"), key="size", how="sum", size=2 + number, mine=1)
             kinds = (tf.errors.FailedPreconditionError, tf.errors.AbortedError)
-            with pytest.raises(kinds, match="of . members by|members begin anew, as .* has failed") as caught:
+            with pytest.raises(kinds, match=r"of . members by|members begin anew, as .* has failed") as caught:
                 session.run(member)
             return type(caught.value).__name__
 
