@@ -12,15 +12,15 @@ rounds of many workers take. Its assumptions stand in `docs/notes/0021-cluster.m
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import random
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+
+from tasks import free_addresses, stop
 
 LEAST, MOST, RARE, TIMES = 0.06, 0.12, 1 / 12, 4.0
 
@@ -67,11 +67,7 @@ def task(job: str, index: int, addresses: dict[str, list[str]], backups: int, wo
 
 def measured(workers: int, backups: int, rounds: int, works: bool = True) -> float:
     """Seconds of a round of real workers, whose steps take as long as is drawn, or do nothing."""
-    with contextlib.ExitStack() as held:
-        holders = [held.enter_context(socket.socket()) for _ in range(workers + 1)]
-        for holder in holders:
-            holder.bind(("127.0.0.1", 0))
-        ps, *others = [f"localhost:{holder.getsockname()[1]}" for holder in holders]
+    ps, *others = free_addresses(workers + 1)
     cluster = json.dumps({"ps": [ps], "worker": others})
     command = [
         sys.executable,
@@ -107,9 +103,7 @@ def measured(workers: int, backups: int, rounds: int, works: bool = True) -> flo
                 raise RuntimeError("a task has ended by itself")
             time.sleep(0.05)
     finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+        stop(processes)
         for reader in readers:
             reader.join()
     steps = sorted(end for each in ends for end in each)[10 * (workers - backups) :]  # from when all have come

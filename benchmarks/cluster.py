@@ -12,33 +12,21 @@ PYTHON is an interpreter that has TensorFlow (1.x, or 2.x through `tf.compat.v1`
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
 import signal
-import socket
 import statistics
-import subprocess
 import sys
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from tasks import Tasks, import_tensorflow
+
 STEPS = (200, 5, 200)
 CASES = ("scalar", "100 MB", "128 rows of 256 MB")
 
 
 def task(job: str, index: int, addresses: dict[str, list[str]], system: str) -> None:
     """One task: a server that waits, or a worker, which measures when a line comes in and prints the medians."""
-    if system == "tensorflow":
-        import tensorflow  # type: ignore[import-not-found,unused-ignore]
-
-        tf = tensorflow.compat.v1 if hasattr(tensorflow, "compat") else tensorflow
-        if hasattr(tf, "disable_eager_execution"):
-            tf.disable_eager_execution()
-            tf.disable_resource_variables()
-    else:
-        import anabranch as tf
+    tf = import_tensorflow(system)
     server = tf.train.Server(tf.train.ClusterSpec(addresses), job_name=job, task_index=index)
     if job == "ps":
         server.join()
@@ -77,75 +65,21 @@ def task(job: str, index: int, addresses: dict[str, list[str]], system: str) -> 
             print(statistics.median(times) * 1e3, flush=True)
 
 
-def free_addresses(count: int) -> list[str]:
-    """Free addresses of this machine."""
-    with contextlib.ExitStack() as held:
-        holders = [held.enter_context(socket.socket()) for _ in range(count)]
-        for holder in holders:
-            holder.bind(("127.0.0.1", 0))
-        return [f"localhost:{holder.getsockname()[1]}" for holder in holders]
-
-
 class Group:
-    """A parameter server and some workers of one system."""
+    """The tasks of one system, and what was measured."""
 
     def __init__(self, name: str, python: str, system: str, workers: int) -> None:
-        ps, *others = free_addresses(workers + 1)
-        cluster = json.dumps({"ps": [ps], "worker": others})
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT) if system == "anabranch" else "",
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-        }
-        command = [python, __file__, "--system", system, "--cluster", cluster, "--task"]
-        quiet = subprocess.DEVNULL
         self.name = name
-        self.server = subprocess.Popen([*command, "ps", "0"], env=environment, stdout=quiet, stderr=quiet)
-        self.workers = [
-            subprocess.Popen(
-                [*command, "worker", str(i)],
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=quiet,
-                text=True,
-            )
-            for i in range(workers)
-        ]
+        self.tasks = Tasks(__file__, python, system, workers=workers)
         self.measured: list[list[tuple[float, float]]] = [[] for _ in CASES]
         """Per case and round, milliseconds of a step and of the CPU."""
 
-    def wait(self) -> None:
-        """Wait until the workers are ready."""
-        for worker in self.workers:
-            assert worker.stdout is not None
-            if not any(line.strip() == "ready" for line in worker.stdout):
-                raise RuntimeError(f"a worker of {self.name} did not start")
-
     def measure(self, case: int) -> None:
         """Measure a case once, on all workers at the same time."""
-        before = self._busy()
-        for worker in self.workers:
-            assert worker.stdin is not None
-            worker.stdin.write(f"{case}\n")
-            worker.stdin.flush()
-        times = [float(worker.stdout.readline()) for worker in self.workers if worker.stdout is not None]
-        steps = STEPS[case] * len(self.workers)
-        self.measured[case].append((statistics.median(times), (self._busy() - before) * 1e3 / steps))
-
-    def _busy(self) -> float:
-        """Seconds of CPU time that its processes have taken."""
-        ticks = 0
-        for process in (self.server, *self.workers):
-            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
-
-    def stop(self) -> None:
-        """End all processes."""
-        for process in (*self.workers, self.server):
-            process.kill()
-            process.wait()
+        before = self.tasks.cpu_seconds()
+        times = [float(text) for text in self.tasks.ask(str(case))]
+        steps = STEPS[case] * len(times)
+        self.measured[case].append((statistics.median(times), (self.tasks.cpu_seconds() - before) * 1e3 / steps))
 
 
 def main() -> None:
@@ -167,7 +101,7 @@ def main() -> None:
     groups += [Group(python, python, "tensorflow", options.workers) for python in options.tensorflow]
     try:
         for group in groups:
-            group.wait()
+            group.tasks.wait()
         for _ in range(options.rounds):
             for case in range(len(CASES)):
                 for group in groups:
@@ -180,7 +114,7 @@ def main() -> None:
             print(f"{group.name}, {options.workers} workers: {', '.join(figures)}")
     finally:
         for group in groups:
-            group.stop()
+            group.tasks.stop()
 
 
 if __name__ == "__main__":

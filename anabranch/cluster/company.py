@@ -25,6 +25,7 @@ import numpy as np
 from anabranch.cluster import transport, wire
 from anabranch.cluster.deliveries import Deliveries, own_pid
 from anabranch.core import conditions, errors
+from anabranch.core.values import spare_arrays
 from anabranch.train.cluster_spec import ClusterSpec
 
 FIRST_JOBS = ("chief", "master", "worker")
@@ -71,7 +72,8 @@ class _Meeting:
         elif self.how == "concat":
             self.result = np.concatenate(arrays)
         else:
-            self.result = functools.reduce(_BY_NAME[self.how], arrays[1:], arrays[0])
+            arithmetic = functools.partial(spare_arrays.arithmetic, _BY_NAME[self.how])
+            self.result = functools.reduce(arithmetic, arrays[1:], arrays[0])
 
 
 def _place(task: str) -> tuple[int, int]:
