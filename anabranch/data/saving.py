@@ -2,8 +2,8 @@
 
 A checkpoint with variables and iterators is one state between two steps: what a program trains on after it was restored
 is what it would have trained on had it never stopped. A place holds what the stages have read and not given out (the
-buffer of a shuffle), the streams of random numbers, and numbers of files and records; a pipeline that has changed is
-refused when a place is restored.
+buffer of a shuffle), the streams of random numbers, numbers of files and records, and its pipeline. An iterator that
+has been initialised with another pipeline refuses the place; one that has not goes on in the saved one, and warns.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def make_saveable_from_iterator(iterator: Any) -> IteratorSaveable:
 
     Put it into the collection ``SAVEABLE_OBJECTS``, or into a saver's ``var_list``. A place holds what a ``shuffle``
     has in its buffer. A generator is run again up to the place; a pipeline with a Python function that may have effects
-    (``tf.py_func`` without ``stateful=False``) is refused when it is saved, and a pipeline that has changed when it is
-    restored.
+    (``tf.py_func`` without ``stateful=False``) is refused when it is saved. A place brings its pipeline along (up to
+    1 MiB of it): where the pipeline has changed, an iterator that has been initialised refuses the place, and one that
+    has not goes on in the pipeline that was saved, with a warning.
 
     Args:
         iterator: the iterator, initialised before a save. A restore runs its initializer if it has exactly one, which

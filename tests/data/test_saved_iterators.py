@@ -124,17 +124,19 @@ def place_of(dataset, path, skip=2):
             return rest(session, element)
 
 
-def after(dataset, path):
+def after(dataset, path, initialised=False):
     with tf.Graph().as_default():
         iterator = dataset().make_initializable_iterator()
         element = iterator.get_next()
         saver = tf.train.Saver([saveable(iterator)])
         with tf.Session() as session:
+            if initialised:
+                session.run(iterator.initializer)
             saver.restore(session, path)
             return rest(session, element)
 
 
-@pytest.mark.parametrize(
+OTHER_PIPELINES = pytest.mark.parametrize(
     ("before", "now", "text"),
     [
         (lambda: D.range(9), lambda: D.range(8), "the last stage, Numbers, had other arguments"),
@@ -146,11 +148,52 @@ def after(dataset, path):
         (lambda: D.range(5).repeat(2), lambda: D.zip(D.range(5)).repeat(2), "was Numbers, and is Zip"),
     ],
 )
-def test_the_place_in_another_pipeline_is_refused(before, now, text, tmp_path):
+
+
+@OTHER_PIPELINES
+def test_the_place_in_another_pipeline_that_has_begun_is_refused(before, now, text, tmp_path):
     path = str(tmp_path / "place")
     place_of(before, path)
     with pytest.raises(tf.errors.InvalidArgumentError, match=text):
-        after(now, path)
+        after(now, path, initialised=True)
+
+
+@OTHER_PIPELINES
+def test_an_iterator_that_has_not_begun_goes_on_in_the_saved_pipeline(before, now, text, tmp_path):
+    path = str(tmp_path / "place")
+    wanted = place_of(before, path)
+    with pytest.warns(UserWarning, match=rf"in another pipeline: .*{text}"):
+        assert after(now, path) == wanted
+
+
+def test_an_iterator_in_a_saved_pipeline_is_saved_and_begins_anew_in_its_own(tmp_path):
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    wanted = place_of(lambda: D.range(12).shuffle(4, seed=5).batch(2), first)
+    iterator = D.range(100, 106).batch(3).make_initializable_iterator()
+    element = iterator.get_next()
+    saver = tf.train.Saver([saveable(iterator)])
+    with tf.Session() as session:
+        with pytest.warns(UserWarning, match="the last stage, Batch, had"):
+            saver.restore(session, first)
+        assert [session.run(element).tolist()] == wanted[0]
+        saver.save(session, second)
+        assert rest(session, element) == wanted[1:]
+        session.run(iterator.initializer)
+        assert session.run(element).tolist() == [100, 101, 102]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="the last stage, Batch, had"):
+            saver.restore(session, second)
+    with tf.Session() as session:
+        with pytest.warns(UserWarning, match="goes on in the pipeline that was saved"):
+            saver.restore(session, second)
+        assert rest(session, element) == wanted[1:]
+
+
+def test_a_pipeline_that_was_not_saved_cannot_be_gone_on_in(tmp_path):
+    path = str(tmp_path / "place")
+    large = np.zeros(1 << 18, np.int64)
+    place_of(lambda: D.from_tensor_slices(large).skip(large.size - 5), path)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="was Skip, and is Numbers"):
+        after(lambda: D.range(9), path)
 
 
 def test_what_only_says_how_a_pipeline_runs_may_change(tmp_path):

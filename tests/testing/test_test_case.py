@@ -77,6 +77,9 @@ def test_tensors_are_evaluated(case: Case) -> None:
         x = tf.constant([1.0, 2.0])
         case.assertAllClose(x * 2, [2.0, 4.0])
         case.assertAllEqual([x, x], [[1.0, 2.0]] * 2)
+        case.assertAllEqual({"a": np.array([3])}, {"a": 3})
+        with pytest.raises(AssertionError, match=r"array\(\[3, 3\]\)"):
+            case.assertAllEqual({"a": np.array([3, 3])}, {"a": 3})
         case.assertShapeEqual(np.zeros(2), x)
         with pytest.raises(AssertionError, match=r"\[3\]"):
             case.assertShapeEqual(np.zeros(3), x)

@@ -8,6 +8,7 @@ behind one kernel call. What a pipeline's functions read is what is committed wh
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,6 +63,8 @@ class IteratorResource:
         self._pipeline_graph: tuple[bytes, str] | None = None
         self._built_of: list[Any] | None = None
         """The stored pipeline that it goes through, if the graph has none for it."""
+        self._made_by: Any = None
+        """The token of the step that made it, if it had not been made before."""
 
     # ----------------------------------------------------------------------------------------------------------- making
     def make(self, ctx: Any, dataset: Any, source: Any = None) -> None:
@@ -75,21 +78,25 @@ class IteratorResource:
         turn = threading.Lock()
         with turn:
             self._turns.begin(turn, ctx.cancellation)
-            self._drop()
-            self._cut = Cut.of(ctx)
-            self._fingerprint = None
-            if self._source is not source or source is None:
-                self._source, self._pipeline_graph = source, None
-            if source is not None:
-                self._built_of = None
-            self._pipeline = pipeline = Pipeline(ctx.functions.with_own_streams())
-            with pipeline.for_step(ctx.cancellation):
-                self._iterator = dataset.iterate(Context(pipeline))
-                if self._watch is not None:
-                    self._watch = measuring.Watch(pipeline, self._iterator)
-                waiting, self._waiting = self._waiting, None
-                if waiting is not None:
-                    self._go_to(ctx, self._iterator, pipeline, waiting)
+            self._made_by = ctx.cancellation if self._iterator is None else None
+            self._make(ctx, dataset, source)
+
+    def _make(self, ctx: Any, dataset: Dataset, source: Any) -> None:
+        self._drop()
+        self._cut = Cut.of(ctx)
+        self._fingerprint = None
+        if self._source is not source or source is None:
+            self._source, self._pipeline_graph = source, None
+        if source is not None:
+            self._built_of = None
+        self._pipeline = pipeline = Pipeline(ctx.functions.with_own_streams())
+        with pipeline.for_step(ctx.cancellation):
+            self._iterator = dataset.iterate(Context(pipeline))
+            if self._watch is not None:
+                self._watch = measuring.Watch(pipeline, self._iterator)
+            waiting, self._waiting = self._waiting, None
+            if waiting is not None:
+                self._go_to(ctx, self._iterator, pipeline, waiting)
 
     def begin(self, ctx: Any) -> None:
         """Make a one-shot iterator that has not been used yet, or one that waits at a place with its pipeline."""
@@ -195,8 +202,38 @@ class IteratorResource:
             if self._iterator is None or self._pipeline is None:
                 self._waiting = variant
                 return
+            made_for_this, self._made_by = self._made_by is ctx.cancellation, None
+            if made_for_this:
+                self._take_saved_pipeline(ctx, self._iterator, variant)
             with self._pipeline.for_step(ctx.cancellation):
                 self._go_to(ctx, self._iterator, self._pipeline, variant)
+
+    def _take_saved_pipeline(self, ctx: Any, iterator: Iterator, variant: StoredVariant) -> None:
+        """Go through the pipeline that is saved with a place if the graph's, which the program has not begun, differs.
+
+        As in TensorFlow, a place brings its pipeline along. An iterator that the program itself has initialised has one
+        already, and keeps it.
+        """
+        place = places.decoded(variant, ctx.op)
+        graph = place.get("graph")
+        difference = fingerprints.difference(place["stages"], self._stages(iterator))
+        if graph is None or difference is None:
+            return
+        dataset = stored_pipelines.dataset_of(ctx, *graph)
+        check_elements(ctx, (dataset.types, dataset.shapes), (self.types, self.shapes))
+        warnings.warn(
+            errors.message(
+                f"the place of iterator {self.name!r}, which has not been initialised, in another pipeline: "
+                f"{difference}. The iterator goes on in the pipeline that was saved, as in TensorFlow",
+                "the pipeline as it was when the place was saved",
+                "session.run(iterator.initializer) after the restore to begin anew with this pipeline; before it, to "
+                "have the place refused",
+            ),
+            stacklevel=2,
+        )
+        self._built_of = graph
+        self._make(ctx, dataset, None)
+        self._pipeline_graph = tuple(graph)
 
     def _go_to(self, ctx: Any, iterator: Iterator, pipeline: Pipeline, variant: StoredVariant) -> None:
         place = places.decoded(variant, ctx.op)
