@@ -17,6 +17,7 @@ from typing import Any
 
 from anabranch.autodiff import registry
 from anabranch.autodiff.gradients import gradients
+from anabranch.autodiff.variable_reads import handles_read, variable_of_handle
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import lookup
@@ -34,8 +35,8 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
 
     Args:
         f: function ``f(*x)`` that returns ``(y, grad_fn)``: ``y`` a tensor or a nested structure of tensors, and
-            ``grad_fn(*grad_ys)`` a function that returns one gradient for each x. If ``f`` reads resource variables,
-            ``grad_fn(*grad_ys, variables=...)`` returns two lists, the second with a gradient for each variable.
+            ``grad_fn(*grad_ys)`` a function that returns one gradient for each x. If ``f`` reads trainable resource
+            variables, ``grad_fn(*grad_ys, variables=...)`` returns two lists, the second with a gradient for each.
 
     Returns:
         A function ``h(*x)`` with the values of ``f(*x)[0]`` and that gradient.
@@ -252,8 +253,7 @@ def _check_signature(f: Callable[..., Any], grad_fn: Callable[..., Any], variabl
 
 
 def _variables_read(f: Callable[..., Any], graph: Graph, ops: Sequence[Operation]) -> list[Any]:
-    """The variables whose resources the ops ``ops`` read; TypeError if a ref variable is among what was made."""
-    handles: dict[Tensor, None] = {}
+    """The trainable variables that the ops ``ops`` read; TypeError if a ref variable is among what was made."""
     for op in ops:
         definition = op.definition
         if definition.makes == "variable" and any(output.dtype.is_ref for output in op._outputs):
@@ -266,39 +266,21 @@ def _variables_read(f: Callable[..., Any], graph: Graph, ops: Sequence[Operation
                     "tf.get_variable(..., use_resource=True)",
                 )
             )
-        if definition.effect.kind == "read":
-            for position in definition.resource_positions(op._attrs):
-                tensor = _made_at(op._inputs[position])
-                if tensor.dtype.base is dtypes.resource and tensor.op.definition.makes == "variable":
-                    handles[tensor] = None
-    return [_variable_of(f, graph, handle) for handle in handles]
-
-
-def _made_at(handle: Tensor) -> Tensor:
-    """The output of the op that made a handle, behind identities and the captures of nested bodies."""
-    while True:
-        op = handle.op
-        if op.definition.passes is not None and op.definition.effect.kind == "pure":
-            handle = op._inputs[op.definition.passed_position(handle.value_index, op._attrs)]
-            continue
-        captured = [outer for outer, arg in op.body.captures.items() if arg is handle]
-        if not captured:
-            return handle
-        handle = captured[0]
-
-
-def _variable_of(f: Callable[..., Any], graph: Graph, handle: Tensor) -> Any:
-    for items in graph._collections.values():
-        for item in items:
-            if getattr(item, "handle", None) is handle:
-                return item
-    raise TypeError(
-        errors.message(
-            f"{_told(f)} reads the variable {handle.op.name!r}, which is in no collection",
-            "variables in a collection of the graph, so that grad_fn can be given them",
-            "collections=[tf.GraphKeys.LOCAL_VARIABLES] when making the variable, or pass its value as an argument",
-        )
-    )
+    variables = []
+    for handle in handles_read(ops):
+        variable = variable_of_handle(graph, handle)
+        if variable is None:
+            raise TypeError(
+                errors.message(
+                    f"{_told(f)} reads the variable {handle.op.name!r}, which is in no collection",
+                    "variables in a collection of the graph, so that grad_fn can be given them",
+                    "collections=[tf.GraphKeys.LOCAL_VARIABLES] when making the variable, or pass its value as an "
+                    "argument",
+                )
+            )
+        if variable.trainable:
+            variables.append(variable)
+    return variables
 
 
 # ---------------------------------------------------------------------------------------------------------- structures

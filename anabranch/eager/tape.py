@@ -17,6 +17,7 @@ from typing import Any
 from anabranch.autodiff.aggregation import AggregationMethod, aggregate
 from anabranch.autodiff.gradients import UnconnectedGradients, gradients
 from anabranch.autodiff.input_gradients import input_gradients, is_differentiable, zeros_like
+from anabranch.autodiff.variable_reads import handles_read, variable_of_handle
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import lookup
@@ -41,6 +42,8 @@ class _Tape:
         self.variables: dict[int, Any] = {}
         """Variables that are followed, by the identity of their handles."""
         self._watches_variables = watches_variables
+        self.stretches: list[tuple[Any, int, int | None]] = []
+        """Graphs that were built while the tape recorded: from which op on, and up to which, or on until now."""
 
     def calls(self, graph: Any) -> None:
         """Nothing: a call that matters is recorded as one op."""
@@ -49,9 +52,26 @@ class _Tape:
         """Follow a tensor from now on."""
         self.followed[id(tensor)] = tensor
 
+    def begin_stretch(self, builder: Any) -> None:
+        """Note that ops of a graph that are added from now on belong to the tape."""
+        if builder.defers:
+            self.stretches.append((builder, len(builder._operations), None))
+
+    def end_stretch(self) -> None:
+        """Note that they do no longer."""
+        if self.stretches and self.stretches[-1][2] is None:
+            graph, start, _ = self.stretches[-1]
+            self.stretches[-1] = (graph, start, len(graph._operations))
+
     def variables_in_order(self) -> list[Any]:
         """The variables that are followed, in the order in which they were made."""
-        return sorted(self.variables.values(), key=lambda variable: getattr(variable.handle, "_variable_number", 0))
+        variables = dict(self.variables)
+        for graph, start, end in self.stretches if self._watches_variables else ():
+            for handle in handles_read(graph._operations[start:end]):
+                variable = variable_of_handle(graph, handle)
+                if variable is not None and variable.trainable:
+                    variables[id(variable.handle)] = variable
+        return sorted(variables.values(), key=lambda variable: _made_number(variable.handle))
 
     def watch_variable(self, variable: Any) -> None:
         """Follow a variable from now on."""
@@ -79,6 +99,12 @@ class _Tape:
         for output in view._outputs:
             if is_differentiable(output):
                 self.followed[id(output)] = output
+
+
+def _made_number(handle: Any) -> int:
+    """A number that grows with each variable: of a graph's, the number of the op that made it."""
+    number: int = getattr(handle, "_variable_number", 0) if handle.has_value else handle.op._id
+    return number
 
 
 def variable_of(handle: Any) -> Any:
@@ -188,12 +214,14 @@ class GradientTape:
             )
         if self._tape is None:
             self._tape = _Tape(self._watch_accessed_variables)
+        self._tape.begin_stretch(current_builder())
         recording.push(self._tape)
         self._recording = True
 
     def _pop(self) -> None:
         assert self._tape is not None
         recording.pop(self._tape)
+        self._tape.end_stretch()
         self._recording = False
 
     def _noted(self, what: str) -> _Tape:

@@ -108,9 +108,13 @@ def known_size(shape: Any, axis: int, layer: str) -> int:
     """Size of an axis of the input, which decides a variable's shape; ValueError if it is not known."""
     size = shapes.TensorShape(shape).as_list()[axis]
     if size is None:
-        subject = "last dimension of the inputs to `Dense`" if layer == "Dense" else "channel dimension of the inputs"
+        texts = {
+            "Dense": "The last dimension of the inputs to `Dense` should be defined. Found `None`.",
+            "BatchNormalization": f"Input has undefined `axis` dimension. Input shape: {shape}",
+        }
         raise ValueError(
-            f"The {subject} should be defined. Found `None`.\n"
+            texts.get(layer, "The channel dimension of the inputs should be defined. Found `None`.")
+            + "\n"
             + errors.message(
                 f"an input to `{layer}` of shape {shape}", f"a known size of axis {axis}", "x.set_shape([..., n])"
             )

@@ -101,12 +101,11 @@ class BatchNormalization(Layer):
                     f"virtual_batch_size={virtual_batch_size}", "a size of 1 or more", "virtual_batch_size=32"
                 )
             )
-        for what, size in (("adjustment", adjustment), ("fused=True", fused or None)):
-            if virtual_batch_size is not None and size is not None:
-                raise ValueError(
-                    f"When using virtual_batch_size, {what} cannot be specified\n"
-                    + errors.message(f"virtual_batch_size with {what}", "one of the two arguments", f"no {what}")
-                )
+        if virtual_batch_size is not None and adjustment is not None:
+            raise ValueError(
+                "When using virtual_batch_size, adjustment cannot be specified\n"
+                + errors.message("virtual_batch_size with adjustment", "one of the two arguments", "no adjustment")
+            )
         clipping = dict(renorm_clipping or {})
         unknown = set(clipping) - {"rmax", "rmin", "dmax"}
         if unknown:
@@ -149,31 +148,23 @@ class BatchNormalization(Layer):
         sizes = {axis: known_size(shape, axis, "BatchNormalization") for axis in self._axes}
         self.input_spec = InputSpec(ndim=rank, axes=sizes)
         wide = dtypes.as_dtype(self.dtype or "float32")
-        # What the fused op can do.
-        fits = rank == 4 and self._axes in ([1], [3]) and wide != dtypes.float64
-        if self.fused and self.adjustment is not None:
-            raise ValueError(
-                "When using fused batch norm, adjustment must be None\n"
-                + errors.message("fused=True with an adjustment", "an adjustment or the fused op", "fused=False")
-            )
         if self.virtual_batch_size is not None and 0 in self._axes:
             raise ValueError(
                 "When using virtual_batch_size, the batch dimension must be 0 and thus axis cannot include 0\n"
                 + errors.message(f"axis={self.axis}", "axes other than 0", "axis=-1")
             )
-        whole = self.adjustment is None and self.virtual_batch_size is None and not self.renorm
-        if not whole or (self.fused and rank != 4):
-            self.fused = False  # as TensorFlow 1 does: the fused op is for images
-        if self.fused and not fits:
+        # What the fused op computes: images, normalised over all of the batch by their channels and nothing else. As in
+        # TensorFlow 1, fused=True means 'where it can be': any other input goes the long way.
+        plain = self.adjustment is None and self.virtual_batch_size is None and not self.renorm
+        fits = plain and rank == 4 and self._axes in ([1], [3])
+        narrow = wide != dtypes.float64
+        if self.fused and fits and not narrow:
             raise ValueError(
-                "Unsupported axis, fused batch norm only supports axis == [1] or axis == [3]\n"
-                + errors.message(
-                    f"fused=True for an input of shape {shape} and {wide.name}, axis={self.axis}",
-                    "four axes, channels in axis 1 or 3, and at most 32 bits",
-                    "fused=None",
+                errors.message(
+                    f"fused=True for an input of {wide.name}", "floats of at most 32 bits", "fused=None or fused=False"
                 )
             )
-        self.fused = fits if self.fused is None else bool(self.fused)
+        self.fused = fits and narrow and self.fused is not False
         # Averages of narrow floats would stand still: a step of the average is smaller than their precision.
         statistics_dtype = dtypes.float32 if wide in (dtypes.float16, dtypes.bfloat16) else wide
         # Along one axis the variables are vectors, as checkpoints have them; along several they broadcast with the

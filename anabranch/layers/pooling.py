@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from anabranch.core.contract.api import public
+from anabranch.core.graph.build import build
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import shapes
 from anabranch.layers.arguments import channels_first, function_of, numbers, op_format, padding_name
@@ -49,11 +50,16 @@ class Pooling(Layer):
 
     def call(self, inputs: Tensor) -> Tensor:
         """The pooled inputs."""
-        form = op_format(self.data_format, self.rank)
+        # TensorFlow's CPU kernels pool three dimensions with the channels last only: a graph that is to run there, too,
+        # turns them.
+        turns = self._first and self.rank == 3
+        if turns:
+            inputs = build("Transpose", inputs, (0, 2, 3, 4, 1), name="transpose")
+        form = op_format("channels_last" if turns else self.data_format, self.rank)
         result: Tensor = type(self).function(
             inputs, list(self.pool_size), list(self.strides), self.padding.upper(), data_format=form
         )
-        return result
+        return build("Transpose", result, (0, 4, 1, 2, 3), name="transpose") if turns else result
 
     def compute_output_shape(self, input_shape: Any) -> shapes.TensorShape:
         """The input's shape with its spatial sizes pooled."""

@@ -25,6 +25,7 @@ from anabranch.eager.tape import GradientTape
 from anabranch.ops.control.public_dependencies import group, tuple_
 from anabranch.train import slots
 from anabranch.variables import replica_frames
+from anabranch.variables.assignments import assign_add
 from anabranch.variables.listing import trainable_variables
 from anabranch.variables.partitioned import PartitionedVariable
 from anabranch.variables.resource_variable import ResourceVariable
@@ -264,7 +265,7 @@ class Optimizer(Trackable):
                         one = convert.constant(1, global_step.dtype.base)
                         train_op = build("AssignAddVariableOp", global_step.handle, one, name=scope)
                     else:
-                        train_op = build("AssignAdd", target_of(global_step), 1, name=scope)
+                        train_op = assign_add(global_step, 1, name=scope)
         if isinstance(train_op, Tensor):
             train_op = train_op._maker
         if train_op not in builder.get_collection(GraphKeys.TRAIN_OP):

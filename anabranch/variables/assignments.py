@@ -19,7 +19,7 @@ from anabranch.variables.resource_variable import ResourceVariable
 
 
 def _on_ref(ref: Any, function: str) -> bool:
-    """Whether ``ref`` is a reference; False for a variable behind a handle, TypeError for anything else."""
+    """Whether ``ref`` is a reference; False for a variable behind a handle, AttributeError for anything else."""
     if isinstance(ref, ResourceVariable):
         return False
     dtype = getattr(ref, "dtype", None)
@@ -29,8 +29,11 @@ def _on_ref(ref: Any, function: str) -> bool:
         given = f"tensor {ref.name!r}, a value"
     else:
         given = f"a {type(ref).__name__}"
-    raise TypeError(
-        errors.message(f"{given}, as the first argument of tf.{function}", "a tf.Variable", "pass the variable itself")
+    raise AttributeError(
+        f"{type(ref).__name__!r} object has no attribute {function!r}\n"
+        + errors.message(
+            f"{given}, as the first argument of tf.{function}", "a tf.Variable", "pass the variable itself"
+        )
     )
 
 

@@ -103,6 +103,53 @@ def test_variables_get_their_gradients() -> None:
         np.testing.assert_array_equal(session.run(of_v), [5.0, 5.0])
 
 
+def test_variables_that_are_not_trainable_are_not_asked_for() -> None:
+    x = tf.constant([1.0, 2.0])
+    with tf.variable_scope("scope", use_resource=True):
+        fixed = tf.get_variable("fixed", initializer=tf.constant(2.0), trainable=False)
+        v = tf.get_variable("v", initializer=tf.constant(3.0))
+    asked: list[list[str]] = []
+
+    def grad(g, variables):
+        asked.append([one.op.name for one in variables])
+        return g * 3.0, [tf.reduce_sum(g)]
+
+    tf.gradients(tf.custom_gradient(lambda x: (x * fixed * v, grad))(x), x)
+    assert asked == [["scope/v"]]
+    alone = tf.custom_gradient(lambda x: (x * fixed, lambda g: g * 7.0))(x)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(tf.gradients(alone, x)[0]).tolist() == [7.0, 7.0]
+
+
+def test_a_tape_tells_which_variables_a_graph_reads_in_its_block() -> None:
+    with tf.variable_scope("scope", use_resource=True):
+        v, w, outside = (tf.get_variable(name, [3, 2]) for name in ("v", "w", "outside"))
+        fixed = tf.get_variable("fixed", [], trainable=False)
+        reference = tf.get_variable("reference", [], use_resource=False)
+    y = outside * 2.0
+    with tf.GradientTape() as tape:
+        tf.gather(w, [1]) + tf.cond(tf.constant(True), lambda: v[:1] * 1.0, lambda: v[1:2] * 2.0)
+        with tape.stop_recording():
+            outside + 1.0
+        y = y * fixed * reference
+        with tf.GradientTape(watch_accessed_variables=False) as blind:
+            assert [one.op.name for one in tape.watched_variables()] == ["scope/v", "scope/w"]
+            made = tf.layers.dense(tf.ones([1, 2]), 1, name="dense")
+            made = tf.layers.batch_normalization(made, training=True, name="norm")
+    outside.assign_add(outside)
+    names = [one.op.name for one in tape.watched_variables()]
+    assert names == ["scope/v", "scope/w"]  # the layers' variables are references
+    assert blind.watched_variables() == ()
+    with tf.variable_scope("resources", use_resource=True), tf.GradientTape() as tape:
+        made = tf.layers.batch_normalization(tf.layers.dense(made, 1, name="dense"), training=True, name="norm")
+    of_layers = [one.op.name for one in tape.watched_variables()]
+    assert of_layers == [f"resources/{name}" for name in ("dense/kernel", "dense/bias", "norm/gamma", "norm/beta")]
+    slopes = tape.gradient(made, tape.watched_variables())
+    assert [slope is not None for slope in slopes] == [True] * 4
+    assert len(tape.watched_variables()) == 4
+
+
 def test_refusals() -> None:
     x = tf.constant(1.0)
     with pytest.raises(ValueError, match=r"keywords arguments only when eager execution is enabled"):

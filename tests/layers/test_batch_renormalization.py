@@ -39,7 +39,6 @@ def test_a_known_mode_needs_no_choice() -> None:
     [
         ({"virtual_batch_size": 0}, "virtual_batch_size must be a positive integer"),
         ({"virtual_batch_size": 2, "axis": 0}, "axis cannot include 0"),
-        ({"virtual_batch_size": 2, "fused": True}, "fused=True cannot be specified"),
         ({"virtual_batch_size": 2, "adjustment": lambda shape: (1.0, 0.0)}, "adjustment cannot be specified"),
         ({"renorm": True, "renorm_clipping": {"max": 1.0}}, "contains keys not in"),
     ],

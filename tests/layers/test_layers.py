@@ -327,8 +327,6 @@ def test_bad_arguments():
         tf.layers.dense(tf.placeholder(tf.float32, [2, None]), 4)
     with pytest.raises(ValueError, match="Unknown activation function: rectify"):
         tf.layers.dense(tf.ones([2, 3]), 4, activation="rectify")
-    with pytest.raises(ValueError, match="only supports axis"):
-        tf.layers.batch_normalization(tf.ones([2, 3, 4, 5]), axis=2, fused=True)
     with pytest.raises(TypeError, match="unexpected keyword argument 'stride'"):
         tf.layers.conv2d(x, 4, 3, stride=2)
 

@@ -81,9 +81,40 @@ def test_adjustment_comes_before_gamma_and_beta(scale, center):
     assert len(shapes) == 1
 
 
-def test_adjustment_of_the_fused_form_is_refused():
-    with pytest.raises(ValueError, match="adjustment must be None"):
-        tf.layers.batch_normalization(tf.zeros([1, 2, 2, 1]), fused=True, adjustment=lambda shape: (1.0, 0.0))
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"adjustment": lambda shape: (tf.ones(shape[-1:]), tf.zeros(shape[-1:]))},
+        {"axis": 2},
+        {"axis": [1, 3]},
+        {"renorm": True},
+        {"virtual_batch_size": 2},
+    ],
+    ids=lambda arguments: next(iter(arguments)),
+)
+def test_fused_goes_the_long_way_where_the_fused_op_cannot(arguments):
+    x = np.random.RandomState(0).rand(2, 2, 2, 3).astype(np.float32)
+    plain, fused = (
+        tf.layers.batch_normalization(tf.constant(x), fused=form, training=True, **arguments) for form in (False, True)
+    )
+    assert not any(op.type.startswith("FusedBatchNorm") for op in tf.get_default_graph().get_operations())
+    np.testing.assert_allclose(*run([plain, fused]))
+
+
+def test_channels_that_batch_normalization_does_not_know():
+    with pytest.raises(ValueError, match=r"Input has undefined `axis` dimension. Input shape: \(5, \?, 3, 3\)"):
+        tf.layers.batch_normalization(tf.placeholder(tf.float32, [5, None, 3, 3]), axis=1)
+
+
+@pytest.mark.parametrize("function", [tf.layers.max_pooling3d, tf.layers.average_pooling3d])
+def test_three_dimensions_are_pooled_with_the_channels_last(function):
+    x = np.random.RandomState(0).rand(2, 3, 4, 5, 6).astype(np.float32)
+    first = function(tf.constant(x), 2, 1, data_format="channels_first")
+    last = function(tf.constant(x.transpose(0, 2, 3, 4, 1)), 2, 1)
+    assert {op.get_attr("data_format") for op in first.graph.get_operations() if "Pool3D" in op.type} == {b"NDHWC"}
+    assert first.op.name.endswith("/transpose_1")
+    values = run([first, last])
+    np.testing.assert_array_equal(values[0], values[1].transpose(0, 4, 1, 2, 3))
 
 
 def test_averages_stay_whole_under_a_partitioner():

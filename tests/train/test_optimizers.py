@@ -301,6 +301,11 @@ def calls():
             TypeError,
             r"Argument is not a tf.Variable: 3\nGiven: a gradient for a int",
         ),
+        "step": (
+            lambda: sgd.minimize(loss, global_step=tf.constant(3)),
+            AttributeError,
+            r"object has no attribute 'assign_add'\nGiven: tensor 'Const.*:0', a value",
+        ),
         "tensor": (
             lambda: sgd.apply_gradients([(tf.constant([1.0]), tf.constant([1.0], name="c"))]),
             NotImplementedError,
