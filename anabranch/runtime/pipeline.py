@@ -255,6 +255,8 @@ class Pipeline:
         assert form.last is not None
         program, counters = form.last.call.program, form.last.counters
         arguments = form.last.arguments(values, current)
+        for version in current:  # nobody waits for the program while it holds them
+            version.exposed = True
         rng = random_words(counters)
         gated = self._gated.get(form)
         if gated is None:

@@ -283,6 +283,14 @@ def empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
     return memory[start : start + size].view(dtype).reshape(shape)
 
 
+def owns_memory(array: np.ndarray) -> bool:
+    """Whether an array is all of a piece of memory that is NumPy's or :func:`empty`'s, and not a view of something."""
+    base = array.base
+    if base is None:
+        return array.flags.owndata
+    return type(base) is np.ndarray and base.flags.owndata and base.nbytes == array.nbytes + ALIGNMENT
+
+
 def kept(array: np.ndarray) -> Any:
     """An array with these values that programs take again and again without its being copied.
 

@@ -11,7 +11,7 @@ A program takes an input so only if all that it does with it is of this kind; :f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from anabranch.core.contract import kernels
 from anabranch.core.contract.opdef import OpDefinition
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.state_key import ValueKey
 from anabranch.xla import capacities, engine
 from anabranch.xla import lowering as scopes
 from anabranch.xla import padded_arrays as _padded  # noqa: F401  (its entries of `specials` come first)
@@ -35,23 +36,28 @@ def open_inputs(group: Any, inputs: Sequence[Any]) -> dict[int, tuple[int, ...]]
             continue
         if scopes.holds_distinct(key):
             rank = key._shape
-            if rank is not None and len(rank) == 1 and _serves(group, key):
+            if rank is not None and len(rank) == 1 and only_names_rows(key, group.ops, group.sources, group.fed):
                 open_axes[i] = (0,)
     return open_axes
 
 
-def _serves(group: Any, distinct: Tensor) -> bool:
-    """Whether all that ``group`` does with distinct indices leaves their padding unseen."""
+def only_names_rows(
+    distinct: Tensor,
+    ops: Iterable[Operation],
+    sources_of: Mapping[Operation, Sequence[ValueKey | None]],
+    fed: Container[Tensor],
+) -> bool:
+    """Whether all that ``ops`` do with distinct indices leaves their padding unseen."""
     padded: set[Any] = {distinct}
     forms: set[Any] = set()
     sizes: set[Any] = set()
-    for op in group.ops:
-        sources = group.sources[op]
+    for op in ops:
+        sources = sources_of[op]
         at = [i for i, key in enumerate(sources) if key in padded]
         by_size = [i for i, key in enumerate(sources) if key in forms or key in sizes]
         if not at and not by_size:
             continue
-        if any(output in group.fed for output in op._outputs):
+        if any(output in fed for output in op._outputs):
             return False
         definition = op.definition
         role = definition.role

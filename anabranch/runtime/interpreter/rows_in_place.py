@@ -1,4 +1,4 @@
-"""Rows of variables that an interpreted step writes where they are.
+"""Rows of variables that ops on the host write where they are.
 
 Policy. A version is immutable, so an update on the host writes to a copy: of the whole table, for the sake of some
 rows. Instead the step takes the version, as a program does that owns its variables: nobody sees it until the next one
@@ -6,8 +6,8 @@ is published. Of the rows that are written the old values are kept, and put back
 
 A version may be taken so if it is a NumPy array that nobody has been given but to look at while a kernel runs
 (:attr:`Version.exposed`), if it is not pinned, and if all other ops of the segment that see it have run and only looked
-at it. All else is copied as before: what is fetched as it was, what a read hands on, what a nested body writes, what a
-step writes that may be left at its deadline, or that calls Python functions.
+at it; programs only look, and are waited for. All else is copied as before: what is fetched as it was, what a read
+hands on, what a nested body writes, what a step writes that may be left at its deadline, or that calls Python.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.plans.items import HostItem, ProgramItem
 from anabranch.runtime.state.borrowing import may_borrow
 from anabranch.runtime.state.resources import Version
+from anabranch.xla import engine
 
 
 def taken(attempt: Attempt, item: HostItem) -> dict[int, np.ndarray]:
@@ -37,7 +38,12 @@ def taken(attempt: Attempt, item: HostItem) -> dict[int, np.ndarray]:
         if not isinstance(version, Version) or version.exposed:
             continue
         array = version.unexposed
-        if type(array) is np.ndarray and array.flags.writeable and array.flags.owndata and array.dtype.kind != "O":
+        if (
+            type(array) is np.ndarray
+            and array.flags.writeable
+            and array.dtype.kind != "O"
+            and engine.owns_memory(array)
+        ):
             slot = attempt.state.slots[item.sources[position]]  # type: ignore[index]
             # A reader may have come and gone meanwhile: once the version is taken, none comes any more.
             if slot.version is version and transaction.take_rows(slot) and not version.exposed:
@@ -52,7 +58,10 @@ def _positions(attempt: Attempt, item: HostItem) -> tuple[int, ...]:
     if plan.nested or segment.calls_python or predication is None or predication.kind != "rows":
         return ()
     order: dict[Any, int] = {}
+    compiled: set[Any] = set()
     for place, other in enumerate(segment.items):
+        if isinstance(other, ProgramItem):
+            compiled.update(other.program.group.ops)
         for inner in other.program.group.ops if isinstance(other, ProgramItem) else (other.op,):
             order[inner] = place
 
@@ -62,6 +71,8 @@ def _positions(attempt: Attempt, item: HostItem) -> tuple[int, ...]:
                 continue
             if order.get(user, len(order)) >= order[op]:
                 return False
+            if user in compiled:  # a program has been waited for, and what it gives is memory of its own
+                continue
             if user in plan.lent_reads:
                 if not only_looked_at(user._outputs[0]):
                     return False

@@ -97,6 +97,15 @@ def arrange_segment(plan: Any, segment: Segment) -> list[Any]:
     waiting = epilogue.find(plan, ops, on_host, parents, children)
     later = frozenset(waiting)
     rows = layers.of_one_device([op for op in ops if op not in later], order)
+    if program_groups.may_donate(plan, segment):
+
+        def makers(op: Operation) -> list[Operation]:
+            return [key.maker for key in plan.analysis.state_of(op).writes]
+
+        def movable(op: Operation) -> bool:
+            return early(op) and (op.definition.elementwise or op.definition.only_passes) and not plan.is_fetched(op)
+
+        rows = layers.with_writes_behind_host(rows, order, makers, movable)
     items: list[Any] = []
     small = shape_families.small_programs(plan, [row.ops for row in rows if not row.on_host]) if plan.apart else ()
     for row in rows:

@@ -20,7 +20,9 @@ so its ops get as few layers as they can.
 
 *Writes.* Programs that own the buffers of variables are the last of the segment, and nothing that can fail may run
 beside or after them. So where several devices write, and a check of one may come as late as a write of another, the
-writes, and what follows from them, get a layer of their own: the checks have passed by then.
+writes, and what follows from them, get a layer of their own: the checks have passed by then. On one device they do if
+the host is last: sizes that data decide keep ops there (the different rows of a batch, which `Unique` finds), and a
+program before them would copy each table of which it writes a few rows.
 """
 
 from __future__ import annotations
@@ -136,6 +138,46 @@ def with_writes_last(
     earlier = [op for row in rows[:-1] for op in row.ops if op in moving]
     before = [Row(row.on_host, [op for op in row.ops if op not in moving]) for row in before]
     return [*(row for row in before if row.ops), Row(False, [*earlier, *ends])]
+
+
+def with_writes_behind_host(
+    rows: list[Row],
+    order: Ordering,
+    makers: Callable[[Operation], Sequence[Operation]],
+    movable: Callable[[Operation], bool],
+) -> list[Row]:
+    """The same layers, of one device, or, if the host is last, such with the writes of programs in a last one.
+
+    Args:
+        rows: the layers.
+        order: what the order depends on.
+        makers: what makes the variables that an op replaces.
+        movable: whether an op may go with the writes that alone use it.
+    """
+    if len(rows) < 2 or not rows[-1].on_host:
+        return rows
+    needed: set[Operation] = set()
+    """What the host waits for, and what waits to be known."""
+    for row in reversed(rows):
+        for op in reversed(row.ops):
+            links = order.children[op]
+            if row.on_host or any(child in needed or order.apart(op, child, static) for child, static in links):
+                needed.add(op)
+    moving: dict[Operation, None] = {}
+    for row in rows:
+        for op in row.ops:
+            if op not in needed and (makers(op) or any(maker in moving for maker, _ in order.parents[op])):
+                moving[op] = None
+    if elements(dict.fromkeys(maker for op in moving for maker in makers(op))) < WORTH_OWNING:
+        return rows
+    for row in reversed(rows):
+        for op in reversed(row.ops):
+            users = order.children[op]
+            if op not in needed and users and movable(op) and all(child in moving for child, _ in users):
+                moving[op] = None
+    ends = [op for row in rows for op in row.ops if op in moving]
+    before = [Row(row.on_host, [op for op in row.ops if op not in moving]) for row in rows]
+    return [*(row for row in before if row.ops), Row(False, ends)]
 
 
 def _fewest(

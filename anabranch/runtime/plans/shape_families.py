@@ -34,7 +34,8 @@ from anabranch.core.graph.state_key import StateKey
 from anabranch.core.values import dtypes, shapes
 from anabranch.runtime.plans import policy
 from anabranch.xla.known_values import folds
-from anabranch.xla.row_updates import writes_rows
+from anabranch.xla.lowering import holds_distinct
+from anabranch.xla.row_updates import only_names_rows, writes_rows
 from anabranch.xla.single_op import compile_time_positions
 
 MOST_SHAPES = 3
@@ -273,28 +274,30 @@ def reached(plan: Any) -> frozenset[Operation]:
         if tensor not in varying.batch:
             varying.stop_padding(f"the shape of {tensor.name} changes besides the size of the batch")
     padded = varying.batch.keys()
-    from_there: set[Any] = {*varying.open, *varying.changed} - padded
+    order = [op for op in plan.analysis.order if op.role is not Role.CONSTANT and op.definition.makes is None]
+    sources = {op: plan.sources(op) for op in order}
+    rows = {key for key in varying.open if holds_distinct(key) and only_names_rows(key, order, sources, plan.fed)}
+    from_there: set[Any] = {*varying.open, *varying.changed} - padded - rows
     if not from_there:
         return frozenset()
     known = inferred(plan)
     ops: set[Operation] = set()
-    for op in plan.analysis.order:
-        if op.role is Role.CONSTANT or op.definition.makes is not None or op.definition.effect.kind == "feed":
+    for op in order:
+        if op.definition.effect.kind == "feed":
             continue
-        sources = plan.sources(op)
-        inputs = [key for key in sources if key in from_there]
+        inputs = [key for key in sources[op] if key in from_there]
         if not inputs:
             continue
         from_there.update(op._outputs)
         from_there.update(plan.analysis.state_of(op).writes)
         if op.definition.effect.kind == "body":
             continue  # lists and arrays come padded to capacities: one program serves all sizes, see xla/capacities.py
-        changing = [i for i, key in enumerate(sources) if key in from_there and _open(key, known)]
+        changing = [i for i, key in enumerate(sources[op]) if key in from_there and _open(key, known)]
         if changing and writes_rows(op, changing):
             continue  # the same: rows that are padding are dropped, and the variable need not be copied
         needed = compile_time_positions(op.definition, op._attrs)
         opens = not padded and any(_open(key, known) for key in (*inputs, *op._outputs))
-        if opens or any(sources[i] in from_there and not _told(sources[i], known) for i in needed):
+        if opens or any(sources[op][i] in from_there and not _told(sources[op][i], known) for i in needed):
             ops.add(op)
     return frozenset(ops | _small_pieces(plan, ops, known))
 

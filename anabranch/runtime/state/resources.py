@@ -107,12 +107,15 @@ class Version:
         return self._host
 
     def for_program(self) -> Any:
-        """The value as programs on the default device take it, which is not copied at each call."""
+        """The value as programs on the default device take it, which is not copied at each call.
+
+        Only for the call of a program that is waited for while the version is held: it keeps nothing of its arguments.
+        """
         if not self._kept:
-            if isinstance(self.value, np.ndarray):
-                self.unexposed = engine.kept(self.value)
+            if isinstance(self.unexposed, np.ndarray):
+                self.unexposed = engine.kept(self.unexposed)
             self._kept = True
-        return self.value
+        return self.unexposed
 
     def on(self, device: Any) -> Any:
         """The value on a placed device (None: the default one). A copy is kept as long as the version: one transfer
@@ -120,6 +123,7 @@ class Version:
         """
         if self._elsewhere is not None and device in self._elsewhere:
             return self._elsewhere[device]
+        self.exposed = True
         value = engine.moved([self.for_program() if device is None else self.value], device)[0]
         if value is not self.value:
             if self._elsewhere is None:
