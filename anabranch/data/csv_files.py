@@ -95,7 +95,7 @@ def _default(item: Any) -> Tensor:
     """The default of a column as a tensor: an empty vector for a dtype."""
     if isinstance(item, dtypes.DType | type | np.dtype):
         return constant([], item, [0], name="record_default")
-    if isinstance(item, GraphTensor) and item.graph is not get_default_graph():  # a constant of another
+    if type(item) is GraphTensor and item.graph is not get_default_graph():  # a constant of another
         value = constant_value(item)
         if value is not None:
             return constant(value, item.dtype.base, name="record_default")

@@ -403,11 +403,50 @@ def to_graph(
         ImportError: the extra ``autograph`` is not installed.
     """
     del recursive, arg_values, arg_types, experimental_optional_features
-    if _malt() is None:
-        raise ImportError(
-            errors.message("tf.autograph.to_graph", "the package diastatic-malt", "pip install anabranch[autograph]")
-        )
+    _required("to_graph")
     return converted(entity)
 
 
-__all__ = ["converted", "do_not_convert", "to_graph"]
+@public("autograph.to_code")
+def to_code(
+    entity: Any,
+    recursive: bool = True,
+    arg_values: Any = None,
+    arg_types: Any = None,
+    indentation: str = "  ",
+    experimental_optional_features: Any = None,
+) -> str:
+    """The source of the function that :func:`to_graph` makes.
+
+    Args:
+        entity: a Python function.
+        recursive: as in :func:`to_graph`.
+        arg_values: not needed, as in TensorFlow 1.15.
+        arg_types: likewise.
+        indentation: what a line within a block begins with, for each block.
+        experimental_optional_features: not needed; all features are there.
+
+    Raises:
+        ImportError: the extra ``autograph`` is not installed.
+    """
+    del recursive, arg_values, arg_types, experimental_optional_features
+    malt = _required("to_code")
+    with _ours():
+        lines = malt.to_code(entity).splitlines()
+    result = []
+    for line in lines:
+        depth = (len(line) - len(line.lstrip(" "))) // 4
+        result.append(indentation * depth + line[4 * depth :])
+    return "\n".join(result) + "\n"
+
+
+def _required(what: str) -> Any:
+    malt = _malt()
+    if malt is None:
+        raise ImportError(
+            errors.message(f"tf.autograph.{what}", "the package diastatic-malt", "pip install anabranch[autograph]")
+        )
+    return malt
+
+
+__all__ = ["converted", "do_not_convert", "to_code", "to_graph"]

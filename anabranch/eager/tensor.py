@@ -175,8 +175,10 @@ class EagerTensor(Tensor):
         return shape[0]
 
     def __format__(self, spec: str) -> str:
-        array = self._array() if self.dtype.np is not None else None
-        return format(array[()], spec) if array is not None and not array.ndim else format(str(self), spec)
+        if self.dtype.np is None:
+            return format(str(self), spec)
+        array = self.numpy()
+        return format(array[()] if isinstance(array, np.ndarray) and not array.ndim else array, spec)
 
     def __copy__(self) -> EagerTensor:
         return self

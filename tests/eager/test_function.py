@@ -308,6 +308,18 @@ def test_an_error_names_the_line_of_the_program() -> None:
         f(tf.ones([2, 3]))
 
 
+def test_the_source_that_autograph_makes_is_code_for_a_reader() -> None:
+    def positive(x):  # type: ignore[no-untyped-def]
+        if x > 0:
+            x = x * x
+        return x
+
+    code = tf.autograph.to_code(positive, indentation="\t")
+    assert code.startswith("def ag__positive(x):\n\twith ")
+    compile(code, "code", "exec")
+    assert ".if_stmt(" in code
+
+
 def test_without_autograph_a_branch_is_refused() -> None:
     with pytest.raises(TypeError, match="used as a Python bool"):
         tf.function(lambda x: x if x > 0.0 else -x, autograph=False)(tf.constant(1.0))

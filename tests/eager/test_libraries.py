@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -173,3 +174,22 @@ def test_iterators_of_a_seeded_shuffle_differ_in_version_two(monkeypatch: pytest
     assert fixed[0] == fixed[1] == fixed[2]
     whole = tf.data.Dataset.range(6).shuffle(6)
     assert all(sorted(order) == list(range(6)) for order in _orders(whole))
+
+
+def test_a_python_function_of_a_graphs_step_runs_ops_at_once() -> None:
+    def square(x: Any) -> Any:
+        return tf.matmul(tf.constant(x), x).numpy()
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        y = tf.py_func(square, [tf.constant([[3.0]])], tf.float32)
+        assert session.run(y).tolist() == [[9.0]]
+
+
+def test_tables_of_text_have_their_types_inferred_where_ops_run_at_once(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b,label\n1.5,2,0\n2.5,3,1\n")
+    dataset = tf.data.experimental.make_csv_dataset(
+        str(tmp_path / "rows.csv"), 2, label_name="label", num_epochs=1, shuffle=False
+    )
+    ((features, labels),) = list(dataset)
+    assert (features["a"].numpy().tolist(), features["b"].numpy().tolist()) == ([1.5, 2.5], [2, 3])
+    assert labels.numpy().tolist() == [0, 1]

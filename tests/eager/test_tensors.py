@@ -111,3 +111,7 @@ def test_a_graphs_block_builds_a_graph() -> None:
             assert session.run(y, {"Placeholder:0": 3.0}) == 6.0
     assert graph.get_operations()
     assert tf.executing_eagerly()
+
+
+def test_a_tensor_is_formatted_like_its_array() -> None:
+    assert f"{tf.constant([[4.0]])} {tf.constant(2.5):.2f} {tf.constant('a')}" == "[[4.]] 2.50 b'a'"

@@ -294,6 +294,16 @@ def as_current(builder: Any) -> Iterator[Any]:
             stack.pop()
 
 
+def running_at_once() -> Context[Any]:
+    """A block in which ops run at once if they would anywhere around the graphs that are being built here."""
+    builders = _stack.builders
+    if builders and builders[-1].defers:
+        for builder in (*reversed(builders), _bottom[0]()):
+            if not builder.defers:
+                return as_current(builder)
+    return _NOTHING
+
+
 def current_stack() -> list[Any]:
     """The thread's builders, the current one last."""
     return _stack.builders

@@ -26,6 +26,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import IO, PURE, Bool, List, NotDifferentiable, String, define
 from anabranch.core.graph.build import build_operation, results
+from anabranch.core.graph.builder import running_at_once
 from anabranch.core.values import dtypes
 
 Slopes = Callable[[Sequence[np.ndarray], Sequence[np.ndarray | None], Sequence[int]], Sequence[np.ndarray]]
@@ -43,7 +44,8 @@ class _Function:
 
     def __call__(self, inputs: Sequence[Any], types: Sequence[dtypes.DType]) -> list[Any]:
         """Call the function and check what it returns."""
-        returned = self.function(*(_argument(value) for value in inputs))
+        with running_at_once():  # in a program that runs ops at once the function does, whichever graph's step calls it
+            returned = self.function(*(_argument(value) for value in inputs))
         if returned is None:
             results = []
         else:
