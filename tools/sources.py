@@ -43,6 +43,27 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+@functools.cache
+def import_statements(path: Path) -> tuple[tuple[ast.Import | ast.ImportFrom, bool], ...]:
+    """The imports of a file at any place of its text, each with whether it stands in a function's body.
+
+    Only statements are looked at, which are a twelfth of the nodes: no expression holds an import.
+    """
+    statements: list[tuple[ast.Import | ast.ImportFrom, bool]] = []
+    waiting: list[tuple[ast.AST, bool]] = [(parsed(path), False)]
+    while waiting:
+        node, inside = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            statements.append((node, inside))
+            continue
+        inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        waiting += [(inner, inside) for name in _BLOCKS for inner in getattr(node, name, ()) if name in node._fields]
+    return tuple(sorted(statements, key=lambda statement: statement[0].lineno))
+
+
 def place(path: Path, node: ast.AST | None = None) -> str:
     """`path:line` below the project's root, for messages."""
     line = getattr(node, "lineno", None)

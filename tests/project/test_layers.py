@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sources import ROOT, listing, parsed, place, python_files
+from sources import ROOT, import_statements, listing, parsed, place, python_files
 
 PACKAGE = "anabranch"
 # From the lowest to the highest. The package's own `__init__` (the public names, resolved on first use) is above all.
@@ -92,12 +92,14 @@ def imported_modules(path: Path, node: ast.AST) -> Iterator[tuple[str, ...]]:
             yield (*base, alias.name)
 
 
-def own_imports(path: Path) -> Iterator[tuple[ast.AST, str]]:
-    """Imports of the package's parts: statement and part; '' for a name of the package's public interface."""
-    for node in ast.walk(parsed(path)):
+def own_imports(path: Path) -> Iterator[tuple[ast.AST, bool, str]]:
+    """Imports of the package's parts: statement, whether it stands in a function, and part; '' for a name of the
+    package's public interface.
+    """
+    for node, inside in import_statements(path):
         for module in imported_modules(path, node):
             if module[0] == PACKAGE:
-                yield node, module[1] if len(module) > 1 and module[1] in KNOWN else ""
+                yield node, inside, module[1] if len(module) > 1 and module[1] in KNOWN else ""
 
 
 KNOWN = parts_that_exist()
@@ -132,7 +134,7 @@ def test_layers_point_down() -> None:
         part = part_of(module_parts(path))
         if part in ("", TESTING) or part not in LEVEL:
             continue
-        for node, target in own_imports(path):
+        for node, _, target in own_imports(path):
             if target == "" and part in PROGRAMS:
                 continue
             if target == "":
@@ -148,23 +150,12 @@ def test_layers_point_down() -> None:
     )
 
 
-def inside_functions(tree: ast.Module) -> set[int]:
-    """Identities of the nodes that stand in a function's body."""
-    return {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for inner in ast.walk(node)
-    }
-
-
 def test_no_import_of_the_package_inside_a_function() -> None:
     problems = set()
     late = set()
     for path in python_files(PACKAGE):
-        inside = inside_functions(parsed(path))
-        for node, _ in own_imports(path):
-            if id(node) in inside:
+        for node, inside, _ in own_imports(path):
+            if inside:
                 late.add(place(path))
                 if place(path) not in LATE_IMPORTS:
                     problems.add(f"{place(path, node)}: {ast.unparse(node)}")
@@ -183,7 +174,7 @@ def test_core_imports_only_numpy_and_protobuf() -> None:
         f"{place(path, node)}: {ast.unparse(node)}"
         for path in python_files(PACKAGE)
         if part_of(module_parts(path)) == "core"
-        for node in ast.walk(parsed(path))
+        for node, _ in import_statements(path)
         for module in imported_modules(path, node)
         if module[0] not in allowed
     ]
@@ -225,7 +216,7 @@ def test_only_tests_import_testing() -> None:
         f"{place(path, node)}: {ast.unparse(node)}"
         for path in python_files(PACKAGE, "tools")
         if part_of(module_parts(path)) != TESTING
-        for node in ast.walk(parsed(path))
+        for node, _ in import_statements(path)
         for module in imported_modules(path, node)
         if module[:2] == (PACKAGE, TESTING)
     ]

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from sources import ROOT, listing, parsed, place, python_files
+from sources import ROOT, import_statements, listing, place, python_files
 
 PACKAGE = "anabranch"
 
@@ -68,10 +68,10 @@ def dotted(path: Path) -> str:
 
 def named_in_imports(path: Path) -> Iterator[str]:
     """What a module imports, by dotted names of modules or of what they define."""
-    for node in ast.walk(parsed(path)):
+    for node, _ in import_statements(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert not node.level, f"{place(path, node)}: a relative import"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
