@@ -5,15 +5,21 @@
  * (anabranch_onednn_add). A call finds them, points oneDNN's memory objects at its buffers, and runs one after another.
  * The table is written under Python's lock and read by any number of threads: an entry's program is there before its
  * number is, and nothing is ever taken out.
+ *
+ * Steps of one group do not depend on each other. They are taken one after another by the thread that calls and by tasks
+ * in XLA's pool, which may come late or never: when none is left the caller waits for those that others have begun, and
+ * for nothing else. Steps that nobody has taken are the caller's, so that it never waits for a core to become free.
  */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "xla/ffi/api/c_api.h"
 
 #define EXPORT __attribute__((visibility("default")))
-enum { INTERFACE = 1, MOST_STEPS = 4, MOST_ARGUMENTS = 6, MOST_BUFFERS = 8, PLACES = 1 << 16 };
+enum { INTERFACE = 2, MOST_ARGUMENTS = 6, MOST_BUFFERS = 8, PLACES = 1 << 16 };
 
 typedef struct {
   int64_t number;
@@ -24,6 +30,7 @@ typedef struct {
 
 typedef struct {
   void* primitive;
+  int64_t group;
   int64_t count;
   Argument arguments[MOST_ARGUMENTS];
 } Step;
@@ -32,7 +39,7 @@ typedef struct {
   int64_t count;
   int64_t threads;
   int64_t buffers;
-  Step steps[MOST_STEPS];
+  const Step* steps;
 } Program;
 
 /* dnnl_exec_arg_t */
@@ -99,6 +106,107 @@ static int64_t number_of(const XLA_FFI_CallFrame* frame) {
   return 0;
 }
 
+static int run_step(const Step* step, int64_t threads, char* const* buffers) {
+  Given given[MOST_ARGUMENTS];
+  int64_t made = 0;
+  int status = 0;
+  if (set_threads != NULL) set_threads((int)threads); /* of this thread */
+  for (; made < step->count; ++made) {
+    const Argument* argument = &step->arguments[made];
+    given[made].number = (int)argument->number;
+    status = create_memory(&given[made].memory, argument->descriptor, engine,
+                           buffers[argument->buffer] + argument->offset);
+    if (status != 0) break;
+  }
+  if (status == 0) status = execute(step->primitive, stream, (int)step->count, given);
+  while (made > 0) destroy_memory(given[--made].memory);
+  return status;
+}
+
+/* A group that several threads share; it lives until the last of its tasks has come. */
+typedef struct {
+  const Step* steps;
+  int64_t count, threads;
+  char* buffers[MOST_BUFFERS];
+  _Atomic int64_t taken, references;
+  _Atomic int status;
+  int64_t ended; /* under the lock */
+  pthread_mutex_t lock;
+  pthread_cond_t all_ended;
+} Group;
+
+static void take_steps(Group* group) {
+  int64_t ended = 0;
+  for (;;) {
+    int64_t step = atomic_fetch_add(&group->taken, 1);
+    if (step >= group->count) break;
+    int status = run_step(&group->steps[step], group->threads, group->buffers);
+    if (status != 0) atomic_store(&group->status, status);
+    ++ended;
+  }
+  if (ended == 0) return;
+  pthread_mutex_lock(&group->lock);
+  group->ended += ended;
+  if (group->ended == group->count) pthread_cond_signal(&group->all_ended);
+  pthread_mutex_unlock(&group->lock);
+}
+
+static void let_go(Group* group) {
+  if (atomic_fetch_sub(&group->references, 1) != 1) return;
+  pthread_cond_destroy(&group->all_ended);
+  pthread_mutex_destroy(&group->lock);
+  free(group);
+}
+
+static void task(void* group) {
+  take_steps(group);
+  let_go(group);
+}
+
+static void forget(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+  XLA_FFI_Error_Destroy_Args args = {XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, NULL, error};
+  api->XLA_FFI_Error_Destroy(&args);
+}
+
+static int run_group(XLA_FFI_CallFrame* frame, const Program* program, int64_t first, int64_t end,
+                     char* const* buffers) {
+  const XLA_FFI_Api* api = frame->api;
+  int64_t threads = 1;
+  XLA_FFI_ThreadPool_NumThreads_Args asked = {XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE, NULL, frame->ctx, &threads};
+  XLA_FFI_Error* error = api->XLA_FFI_ThreadPool_NumThreads(&asked);
+  if (error != NULL) {
+    forget(api, error); /* there is no pool */
+    threads = 1;
+  }
+  int64_t tasks = (threads < end - first ? threads : end - first) - 1;
+  Group* group = tasks > 0 ? malloc(sizeof *group) : NULL;
+  if (group == NULL) {
+    int status = 0;
+    for (; first < end && status == 0; ++first) status = run_step(&program->steps[first], program->threads, buffers);
+    return status;
+  }
+  *group = (Group){.steps = program->steps + first, .count = end - first, .threads = program->threads};
+  for (int64_t i = 0; i < program->buffers; ++i) group->buffers[i] = buffers[i];
+  atomic_init(&group->references, tasks + 1);
+  pthread_mutex_init(&group->lock, NULL);
+  pthread_cond_init(&group->all_ended, NULL);
+  for (int64_t i = 0; i < tasks; ++i) {
+    XLA_FFI_ThreadPool_Schedule_Args args = {XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE, NULL, frame->ctx, task, group};
+    error = api->XLA_FFI_ThreadPool_Schedule(&args);
+    if (error != NULL) {
+      forget(api, error);
+      let_go(group);
+    }
+  }
+  take_steps(group);
+  pthread_mutex_lock(&group->lock);
+  while (group->ended < group->count) pthread_cond_wait(&group->all_ended, &group->lock);
+  pthread_mutex_unlock(&group->lock);
+  int status = atomic_load(&group->status);
+  let_go(group);
+  return status;
+}
+
 EXPORT XLA_FFI_Error* anabranch_onednn_execute(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != NULL && frame->extension_start->type == XLA_FFI_Extension_Metadata) {
     XLA_FFI_Metadata* metadata = ((XLA_FFI_Metadata_Extension*)frame->extension_start)->metadata;
@@ -115,22 +223,13 @@ EXPORT XLA_FFI_Error* anabranch_onednn_execute(XLA_FFI_CallFrame* frame) {
   char* buffers[MOST_BUFFERS];
   for (int64_t i = 0; i < operands; ++i) buffers[i] = ((XLA_FFI_Buffer*)frame->args.args[i])->data;
   for (int64_t i = 0; i < results; ++i) buffers[operands + i] = ((XLA_FFI_Buffer*)frame->rets.rets[i])->data;
-  if (set_threads != NULL) set_threads((int)program->threads);
-  for (int64_t i = 0; i < program->count; ++i) {
-    const Step* step = &program->steps[i];
-    Given given[MOST_ARGUMENTS];
-    int64_t made = 0;
-    int status = 0;
-    for (; made < step->count && status == 0; ++made) {
-      const Argument* argument = &step->arguments[made];
-      given[made].number = (int)argument->number;
-      status = create_memory(&given[made].memory, argument->descriptor, engine,
-                             buffers[argument->buffer] + argument->offset);
-      if (status != 0) break;
-    }
-    if (status == 0) status = execute(step->primitive, stream, (int)step->count, given);
-    while (made > 0) destroy_memory(given[--made].memory);
+  for (int64_t first = 0; first < program->count;) {
+    int64_t end = first + 1;
+    while (end < program->count && program->steps[end].group == program->steps[first].group) ++end;
+    int status = end - first == 1 ? run_step(&program->steps[first], program->threads, buffers)
+                                  : run_group(frame, program, first, end, buffers);
     if (status != 0) return failed(frame, "oneDNN could not run it", status);
+    first = end;
   }
   return NULL;
 }

@@ -55,13 +55,13 @@ class Geometry(NamedTuple):
         inputs = a[self.channels_at] // self.groups
         return (*(axis.window for axis in self.axes), inputs, b[self.channels_at])
 
-    def work(self, kind: str, a: tuple[int, ...], b: tuple[int, ...], dtype: str) -> Work:
-        """What is to be done for operands of two shapes, in a thread."""
+    def whole(self, kind: str, a: tuple[int, ...], b: tuple[int, ...], dtype: str) -> Work:
+        """What is to be done for operands of two shapes."""
         at = self.channels_at
         channels = a[at] if kind != INPUT else b[-2] * self.groups
         features = {FORWARD: b[-1], INPUT: b[-1], FILTER: b[at] if kind == FILTER else 0}[kind]
         each = {name: tuple(getattr(axis, name) for axis in self.axes) for name in self.axes[0]._fields}
-        description = Work(
+        return Work(
             kind,
             dtype,
             a[0],
@@ -76,13 +76,19 @@ class Geometry(NamedTuple):
             self.groups,
             self.channels_first,
         )
-        return description._replace(threads=choice.threads(description, _threads()))
+
+    def work(self, kind: str, a: tuple[int, ...], b: tuple[int, ...], dtype: str) -> Work:
+        """The same, and how it is shared by the handler of this process."""
+        whole = self.whole(kind, a, b, dtype)
+        if handler.takes_pieces() and whole.batch > 1:
+            return whole._replace(pieces=choice.pieces(whole))
+        return whole._replace(threads=choice.threads(whole, _threads()))
 
 
 def flops(equation: Any) -> float:
     """Floating-point operations of an equation of a jaxpr that is one of the three."""
     a, b = (variable.aval.shape for variable in equation.invars)
-    return equation.params["geometry"].work(KINDS[equation.primitive.name], a, b, "float32").flops
+    return equation.params["geometry"].whole(KINDS[equation.primitive.name], a, b, "float32").flops
 
 
 def count(jaxpr: Any) -> int:

@@ -3,8 +3,8 @@
 Policy. A call carries its :class:`~anabranch.xla.onednn.primitives.Work` as text, the size of its scratch buffer, and
 the text's hash, by which the handler finds the primitives. They are made when XLA instantiates the call, always by
 Python, once for all calls of the same work, and stay until the process ends, as XLA does not say when a program is
-gone. A call in C costs 3 µs and does not need Python's lock; one in Python costs 44 µs, which convolutions of a
-millisecond do not feel, and waits for the lock if other Python code runs.
+gone. A call in C costs 3 µs, does not need Python's lock, and shares pieces of its work with XLA's threads; one in
+Python costs 44 µs, which convolutions of a millisecond do not feel, and waits for the lock if other Python code runs.
 
 Forked children: compiled runs are refused there once the parent has compiled anything (:mod:`anabranch.xla.engine`),
 so that no child calls the threads of its parent's OpenMP.
@@ -28,7 +28,7 @@ from anabranch.xla.onednn.library import Library
 
 NATIVE = "anabranch_native"
 """The package with the handler in C; it is built from ``native/``."""
-_NATIVE_INTERFACE = 1
+_NATIVE_INTERFACE = 2
 """The version of what the two handlers share: :class:`~anabranch.xla.onednn.primitives.ProgramRecord`, the setup."""
 _log = logging.getLogger("anabranch")
 _lock = threading.Lock()
@@ -99,7 +99,8 @@ class Handler:
     def described(self) -> str:
         """In a few words, for ``explain``."""
         how = "C" if self.native is not None else "Python"
-        return f"oneDNN {self.library.shown_version}, {self.library.threads} threads, called from {how}"
+        threads = "XLA's threads" if self.native is not None else f"{self.library.threads} threads"
+        return f"oneDNN {self.library.shown_version}, {threads}, called from {how}"
 
     # ------------------------------------------------------------------------------------------------------- the stages
     def _instantiate(self, frame: Any) -> None:
@@ -149,6 +150,11 @@ class Handler:
 
 of_process = Once(Handler, "handler-of-convolutions")
 """The handler, registered on first use."""
+
+
+def takes_pieces() -> bool:
+    """Whether the handler of this process has threads for the pieces of its work."""
+    return of_process.here().native is not None
 
 
 def identity() -> Any:

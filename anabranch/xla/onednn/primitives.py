@@ -1,12 +1,15 @@
 """What oneDNN is to run for a convolution: its primitives, the layouts between them, and the scratch space.
 
 Policy. A convolution is described by :class:`Work`, which is plain data: it is an attribute of the call in XLA's
-program, so that a program read from disk knows all that it needs. From it follow a few primitives in a row: reorder
-the filter, convolve; or convolve, reorder the filter's gradient. oneDNN chooses the layout of the filter, as its fast
+program, so that a program read from disk knows all that it needs. From it follow a few primitives in a row: reorder the
+filter, convolve; or convolve, reorder the filter's gradient. oneDNN chooses the layout of the filter, as its fast
 kernels do not take ours; with the channels first also those of the images. Reordered operands and oneDNN's own scratch
 space lie in one buffer, which is a result of the call that nobody reads: XLA's buffer assignment owns it, and calls may
-run side by side. Descriptors are made while a program is traced, as they tell whether oneDNN has a kernel and how
-large the scratch space is (some 0.1 ms); kernels are generated (1 ms) when XLA instantiates a call.
+run side by side. Work in pieces (``choice``) is cut by images: a piece is a convolution of fewer images with operands
+and scratch space of its own but for the filter, and a filter gradient adds the pieces' results up in their order. Steps
+with one number of a group may run at the same time; a group begins when the one before it has ended. Descriptors are
+made while a program is traced, as they tell whether oneDNN has a kernel and how large the scratch space is (some 0.1
+ms); kernels are generated (1 ms) when XLA instantiates a call.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ FORWARD, INPUT, FILTER = "forward", "input gradient", "filter gradient"
 
 # Numbers of oneDNN's C interface (dnnl_types.h), the same in all of version 3.
 _DTYPES = {"float16": 1, "bfloat16": 2, "float32": 3}
+_ITEM = {"float16": 2, "bfloat16": 2, "float32": 4}
+_UNKNOWN_DTYPE = 0
 _ANY_LAYOUT = 1
 _DIRECT = 1
 _TRAINING = 64
@@ -55,7 +60,7 @@ _MOST_DIMS = 12
 _ALIGNED = 64
 _FEW_CHANNELS = 4
 """The input gradient of so few channels is faster with the filter as it is."""
-MOST_STEPS, MOST_ARGUMENTS = 4, 6
+MOST_ARGUMENTS = 6
 
 
 class Work(NamedTuple):
@@ -78,6 +83,9 @@ class Work(NamedTuple):
     bias: bool = False
     relu: bool = False
     threads: int = 1
+    """How many threads of oneDNN's own one primitive takes."""
+    pieces: int = 1
+    """In how many convolutions, each of some of the images, it is cut."""
 
     def text(self) -> str:
         """As an attribute of a call."""
@@ -93,6 +101,11 @@ class Work(NamedTuple):
         """Two for each product."""
         products = self.batch * math.prod(self.out) * math.prod(self.window) * self.channels * self.features
         return 2.0 * products / self.groups
+
+    @property
+    def elements(self) -> tuple[int, int]:
+        """How many elements an image of the input has, and one of the output."""
+        return self.channels * math.prod(self.sizes), self.features * math.prod(self.out)
 
     @property
     def after(self) -> tuple[int, ...]:
@@ -120,6 +133,7 @@ class Step(NamedTuple):
 
     descriptor: Any
     arguments: tuple[Argument, ...]
+    group: int = 0
 
 
 class Described(NamedTuple):
@@ -141,8 +155,9 @@ class _Describer:
         self.library = library
         self.work = work
         self.dtype = _DTYPES[work.dtype]
-        self.scratch_at = 2 + work.bias * (work.kind == FORWARD) + 1
-        """The number of the scratch buffer: behind the operands and the result."""
+        self.result_at = 2 + work.bias * (work.kind == FORWARD)
+        """The number of the buffer for the result: behind the operands."""
+        self.scratch_at = self.result_at + 1
         self.used = 0
         w = work
         of_source, of_output = (w.batch, w.channels, *w.sizes), (w.batch, w.features, *w.out)
@@ -200,22 +215,25 @@ class _Describer:
         return self._ordered(dims, (*range(leading + 1, len(dims)), leading, *range(leading)))
 
     # ---------------------------------------------------------------------------------------------------- descriptors
-    def _attributes(self, relu: bool = False) -> Any:
+    def _attributes(self, relu: bool = False, adds: bool = False) -> Any:
         attributes = ctypes.c_void_p()
         call = self.library.call
         call("primitive_attr_create", ctypes.byref(attributes))
         call("primitive_attr_set_scratchpad_mode", attributes, _SCRATCH_BY_CALLER)
-        if relu:
+        if relu or adds:
             after = ctypes.c_void_p()
             call("post_ops_create", ctypes.byref(after))
-            call("post_ops_append_eltwise", after, _RELU, ctypes.c_float(0), ctypes.c_float(0))
+            if relu:
+                call("post_ops_append_eltwise", after, _RELU, ctypes.c_float(0), ctypes.c_float(0))
+            if adds:
+                call("post_ops_append_sum", after, ctypes.c_float(1), 0, _UNKNOWN_DTYPE)
             call("primitive_attr_set_post_ops", attributes, after)
         return attributes
 
     def _layout_of(self, descriptor: Any, role: str) -> Any:
         return ctypes.c_void_p(self.library.c.dnnl_primitive_desc_query_md(descriptor, _QUERY[role], 0))
 
-    def _space(self, size: int) -> int:
+    def space(self, size: int) -> int:
         """Where in the scratch buffer ``size`` bytes may begin."""
         start = self.used
         self.used += -(-size // _ALIGNED) * _ALIGNED
@@ -224,9 +242,10 @@ class _Describer:
     def _scratch(self, descriptor: Any) -> Argument:
         layout = self._layout_of(descriptor, "scratch")
         size = self.library.c.dnnl_memory_desc_get_size(layout)
-        return Argument("scratch", layout, self.scratch_at, self._space(size))
+        return Argument("scratch", layout, self.scratch_at, self.space(size))
 
-    def _reorder(self, source: Argument, target: Argument) -> Step:
+    def reorder(self, source: Argument, target: Argument, adds: bool = False) -> Step:
+        """The step that copies an array into another layout, or adds it to what is there."""
         descriptor = ctypes.c_void_p()
         engine = self.library.engine
         self.library.call(
@@ -236,7 +255,7 @@ class _Describer:
             engine,
             target.descriptor,
             engine,
-            self._attributes(),
+            self._attributes(adds=adds),
         )
         given = (source._replace(role="from"), target._replace(role="to"), self._scratch(descriptor))
         return Step(descriptor, given)
@@ -303,7 +322,7 @@ class _Describer:
         steps: list[Step] = []
         arguments: list[Argument] = []
         behind: list[Step] = []
-        result = 2 + w.bias * (w.kind == FORWARD)
+        result = self.result_at
         roles = {
             FORWARD: (("source", "source", 0), ("filter", "filter", 1), ("output", "output", result)),
             INPUT: (("output gradient", "output", 0), ("filter", "filter", 1), ("source gradient", "source", result)),
@@ -315,20 +334,66 @@ class _Describer:
             if self.library.c.dnnl_memory_desc_equal(wanted, ours.descriptor):
                 arguments.append(ours)
                 continue
-            at = self._space(self.library.c.dnnl_memory_desc_get_size(wanted))
+            at = self.space(self.library.c.dnnl_memory_desc_get_size(wanted))
             theirs = Argument(role, wanted, self.scratch_at, at)
             arguments.append(theirs)
             if buffer == result:
-                behind.append(self._reorder(theirs, ours))
+                behind.append(self.reorder(theirs, ours))
             else:
-                steps.append(self._reorder(ours, theirs))
+                steps.append(self.reorder(ours, theirs))
         if w.bias and w.kind == FORWARD:
             arguments.append(Argument("bias", self.bias, 2))
         arguments.append(self._scratch(convolution))
         steps += [Step(convolution, tuple(arguments)), *behind]
         name = ctypes.c_char_p()
         self.library.call("primitive_desc_query", convolution, _QUERY_IMPLEMENTATION, 0, ctypes.byref(name))
-        return Described(tuple(steps), max(self.used, _ALIGNED), (name.value or b"").decode())
+        grouped = tuple(step._replace(group=group) for group, step in enumerate(steps))
+        return Described(grouped, max(self.used, _ALIGNED), (name.value or b"").decode())
+
+
+def _in_pieces(library: Library, work: Work) -> Described:
+    """All that is run for work that is cut by images."""
+    least, more = divmod(work.batch, work.pieces)
+    sizes = [least + (piece < more) for piece in range(work.pieces)]
+    of_size = {size: _Describer(library, work._replace(batch=size, pieces=1)).described() for size in set(sizes)}
+    whole = _Describer(library, work)
+    result, scratch = whole.result_at, whole.scratch_at
+    source, output = (_ITEM[work.dtype] * elements for elements in work.elements)
+    image = {FORWARD: {0: source, result: output}, INPUT: {0: output, result: source}, FILTER: {0: source, 1: output}}
+    steps: list[Step] = []
+    sums: list[Argument] = []
+    first_of: dict[int, int] = {}
+    start = 0
+    for piece, size in enumerate(sizes):
+        own = whole.space(of_size[size].scratch)
+        filters = first_of.setdefault(size, own)
+
+        def placed(argument: Argument, own: int = own, filters: int = filters, start: int = start) -> Argument:
+            if argument.buffer == scratch:
+                return argument._replace(offset=argument.offset + (filters if argument.role == "filter" else own))
+            return argument._replace(offset=start * image[work.kind].get(argument.buffer, 0))
+
+        for step in of_size[size].steps:
+            arguments = tuple(placed(argument) for argument in step.arguments)
+            if work.kind != FILTER and arguments[0].buffer == 1 and filters != own:
+                continue  # the filter has been reordered for the first piece of this size
+            if work.kind == FILTER and piece and arguments[1].buffer == result:
+                continue  # added up below
+            if work.kind == FILTER and piece and "filter gradient" in (argument.role for argument in arguments):
+                at = [argument.role for argument in arguments].index("filter gradient")
+                part = arguments[at]
+                if part.buffer == result:
+                    room = whole.space(library.c.dnnl_memory_desc_get_size(part.descriptor))
+                    part = part._replace(buffer=scratch, offset=room)
+                    arguments = (*arguments[:at], part, *arguments[at + 1 :])
+                sums.append(part)
+            steps.append(step._replace(arguments=arguments))
+        start += size
+    steps.sort(key=lambda step: step.group)
+    target = Argument("filter gradient", whole.plain["filter"], result)
+    for part in sums:
+        steps.append(whole.reorder(part, target, adds=True)._replace(group=steps[-1].group + 1))
+    return Described(tuple(steps), max(whole.used, _ALIGNED), of_size[sizes[0]].implementation)
 
 
 def usable() -> Library:
@@ -349,7 +414,7 @@ def described(work: Work) -> Described | str:
     library = usable()
     library.use_threads(work.threads)
     try:
-        program = _Describer(library, work).described()
+        program = _in_pieces(library, work) if work.pieces > 1 else _Describer(library, work).described()
     except Status as reason:
         return str(reason)
     finally:
@@ -376,6 +441,7 @@ class StepRecord(ctypes.Structure):
 
     _fields_ = [
         ("primitive", ctypes.c_void_p),
+        ("group", ctypes.c_int64),
         ("count", ctypes.c_int64),
         ("arguments", ArgumentRecord * MOST_ARGUMENTS),
     ]
@@ -388,7 +454,7 @@ class ProgramRecord(ctypes.Structure):
         ("count", ctypes.c_int64),
         ("threads", ctypes.c_int64),
         ("buffers", ctypes.c_int64),
-        ("steps", StepRecord * MOST_STEPS),
+        ("steps", ctypes.POINTER(StepRecord)),
     ]
 
 
@@ -404,17 +470,21 @@ def generated(work: Work, scratch: int) -> ProgramRecord:
         raise NotUsable(f"{work}: {program}")
     if program.scratch > scratch:
         raise NotUsable(f"{work}: {program.scratch} bytes of scratch space are needed, {scratch} are there")
-    record = ProgramRecord(len(program.steps), work.threads, program.steps[-1].arguments[-1].buffer + 1)
+    steps = (StepRecord * len(program.steps))()
+    buffers = program.steps[-1].arguments[-1].buffer + 1
+    primitives: dict[int, int | None] = {}
     library.use_threads(work.threads)
     try:
-        for to, step in zip(record.steps, program.steps, strict=False):
-            primitive = ctypes.c_void_p()
-            library.call("primitive_create", ctypes.byref(primitive), step.descriptor)
-            to.primitive, to.count = primitive.value, len(step.arguments)
+        for to, step in zip(steps, program.steps, strict=True):
+            if step.descriptor.value not in primitives:
+                primitive = ctypes.c_void_p()
+                library.call("primitive_create", ctypes.byref(primitive), step.descriptor)
+                primitives[step.descriptor.value] = primitive.value
+            to.primitive, to.group, to.count = primitives[step.descriptor.value], step.group, len(step.arguments)
             for place, argument in enumerate(step.arguments):
                 to.arguments[place] = ArgumentRecord(
                     _ARGUMENT[argument.role], argument.descriptor.value, argument.buffer, argument.offset
                 )
     finally:
         library.use_threads(library.threads)
-    return record
+    return ProgramRecord(len(steps), work.threads, buffers, steps)

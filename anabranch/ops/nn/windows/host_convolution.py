@@ -128,7 +128,7 @@ def input_gradient(g: np.ndarray, f: np.ndarray, axes: Sequence[Axis], channels:
 
 def _turning_pays(axes: Sequence[Axis], channels: int, features: int) -> bool:
     """Whether the turned filter over the gradient costs less than adding each place's share of the input."""
-    if any(axis.stride > 1 for axis in axes):
+    if any(axis.stride > 1 or axis.before >= axis.extent for axis in axes):  # or windows of nothing but padding
         return False
     turned = math.prod(axis.size for axis in axes) * features * (COPY + channels * MULTIPLY)
     added = math.prod(axis.out for axis in axes) * channels * (ADD + RUN / channels + features * MULTIPLY)

@@ -57,6 +57,18 @@ def test_input_gradients(sizes, windows, padding, stride, dilation, channels, fe
         np.testing.assert_allclose(result, expected, rtol=rtol, atol=rtol * 10)
 
 
+@pytest.mark.parametrize(
+    ("window", "dilation", "before", "after"), [(1, 1, 2, 1), (2, 1, 3, 0), (2, 2, 4, 5), (3, 1, 3, 3)]
+)
+def test_input_gradients_where_windows_see_nothing_but_padding(window, dilation, before, after):
+    axes = [geometry.axis(6, window, 1, dilation, "EXPLICIT", (before, after)) for _ in range(2)]
+    random = np.random.default_rng(0)
+    f = random.normal(size=(window, window, 8, 8))
+    g = random.normal(size=(3, *(axis.out for axis in axes), 8))
+    result = host_convolution.input_gradient(g, f, axes, 8)
+    np.testing.assert_allclose(result, by_definition(g, f, axes, 1), rtol=1e-12, atol=1e-11)
+
+
 def test_the_form_follows_from_the_places_that_a_window_has():
     def axes(size, window, padding):
         return [geometry.axis(size, window, 1, 1, padding)] * 2
