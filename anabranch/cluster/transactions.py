@@ -126,11 +126,7 @@ class Transactions:
             manager,
             [binding.slot_of(worker, manager, maker) for piece in used for maker in piece.reads],
             [binding.slot_of(worker, manager, maker) for piece in used for maker in piece.writes],
-            [
-                manager.counter(op.name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0))
-                for piece in used
-                for op in piece.random
-            ],
+            [binding.counter_of(worker, manager, op) for piece in used for op in piece.random],
         )
         held.begin(token)
         with self._changed:

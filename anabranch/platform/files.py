@@ -7,7 +7,6 @@ local.
 from __future__ import annotations
 
 import errno
-import io
 import os
 import shutil
 from collections.abc import Iterator
@@ -178,10 +177,10 @@ class GFile:
         with translated(self._path):
             if os.path.isdir(self._path):
                 raise IsADirectoryError(errno.EISDIR, "Is a directory")
-            if "b" in self._mode:
+            if "b" in self._mode or purpose == "write":
                 opened: Any = open(self._path, mode + "b")  # noqa: SIM115
             else:
-                opened = open(self._path, mode, encoding="utf-8", newline="")  # noqa: SIM115
+                opened = open(self._path, encoding="utf-8", newline="")  # noqa: SIM115
         if purpose == "read":
             self._reader = opened
         else:
@@ -204,14 +203,11 @@ class GFile:
             return self._open("read").readlines()
 
     def write(self, file_content: Any) -> None:
-        """Write text, or bytes in a mode with ``b``."""
+        """Write text, as UTF-8, or bytes, in any mode."""
         file = self._open("write")
-        if isinstance(file_content, bytes) and isinstance(file, io.TextIOBase):
-            file_content = file_content.decode()
-        elif isinstance(file_content, str) and not isinstance(file, io.TextIOBase):
-            file_content = file_content.encode()
+        content = file_content.encode() if isinstance(file_content, str) else file_content
         with translated(self._path):
-            file.write(file_content)
+            file.write(content)
 
     def seek(self, offset: int | None = None, whence: int = 0, position: int | None = None) -> None:
         """Move to a byte counted from the start (0), from here (1) or from the end (2), also called ``position``.

@@ -54,6 +54,7 @@ from anabranch.xla import engine, memory, startup
 from anabranch.xla.loops import loop_limits
 
 _log = logging.getLogger("anabranch")
+_numbers = itertools.count(1)
 PATIENCE = 1.0
 """Seconds after which something says what it waits for."""
 LASTS = 0.05
@@ -106,14 +107,23 @@ class RegisteredStep:
         return f"<step {self.number}: {len(self.step.fetches)} fetches, {self.feeds} feeds>"
 
 
-def handle_of(maker: Operation, task: str = LOCAL_TASK) -> ResourceHandle:
-    """The resource of a task that an op which makes handles names."""
-    attrs = maker._attrs
-    assert maker.definition.makes is not None
+def handle_of(maker: Operation, task: str = LOCAL_TASK, session: str = "") -> ResourceHandle:
+    """The resource of a task that an op which makes handles names, or the stream of a random op.
+
+    Args:
+        maker: the op.
+        task: the name of the task.
+        session: what names of resources begin with that no other session of the task shares.
+    """
+    attrs, definition = maker._attrs, maker.definition
+    name = attrs.get("shared_name", "")
+    if not name:
+        private = definition.private or definition.makes is None
+        name = session + maker.name if private else maker.name
     return ResourceHandle(
-        maker.definition.makes,
+        definition.makes or definition.effect.kind,
         attrs.get("container", "") or "",
-        attrs.get("shared_name", "") or maker.name,
+        name,
         device_names.merge_names(task, maker._device),
     )
 
@@ -157,6 +167,9 @@ class Worker:
         self.options = options if options is not None else SessionOptions()
         self.task = task
         self._owns_resources = manager is None
+        self._own = "" if manager is None else f"_{next(_numbers)}_"
+        """What names of resources begin with that other workers of the same manager do not share."""
+        self._private: set[ResourceHandle] = set()
         self.manager = ResourceManager(self.options.seed) if manager is None else manager
         if config is not None:
             startup.choose(config)
@@ -219,8 +232,11 @@ class Worker:
         return body_calls.BodyCalls(executor.Executor, self._bodies.lasting, self.manager)
 
     def handle_of(self, maker: Operation) -> ResourceHandle:
-        """The resource that an op which makes handles names."""
-        return handle_of(maker, self.task)
+        """The resource that an op which makes handles names, or the stream of a random op."""
+        handle = handle_of(maker, self.task, self._own)
+        if self._own and handle.name.startswith(self._own):
+            self._private.add(handle)
+        return handle
 
     # ---------------------------------------------------------------------------------------------------------- running
     def run(
@@ -596,4 +612,6 @@ class Worker:
             kept.close()
         if self._owns_resources:
             self.manager.clear()
+        else:
+            self.manager.drop(self._private)
         memory.release_memory()

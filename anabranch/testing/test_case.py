@@ -29,6 +29,7 @@ from anabranch.core.graph import operation, random_seed
 from anabranch.core.graph.builder import current_builder, current_stack
 from anabranch.core.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
+from anabranch.core.protos import config_pb2
 from anabranch.core.values import nest
 from anabranch.core.values.dtypes import as_dtype
 from anabranch.session import Session, get_default_session
@@ -142,7 +143,7 @@ class TestCase(absltest.TestCase):
         if not current_builder().defers:
             yield None  # type: ignore[misc]
             return
-        with Session(graph=graph, config=config) as session, _placed(use_gpu, force_gpu):
+        with Session(graph=graph, config=_test_config(config, force_gpu)) as session, _placed(use_gpu, force_gpu):
             yield session
 
     @contextlib.contextmanager
@@ -158,7 +159,7 @@ class TestCase(absltest.TestCase):
             yield None  # type: ignore[misc]
             return
         if self._cached is None:
-            self._cached = Session(graph=graph, config=config)
+            self._cached = Session(graph=graph, config=_test_config(config, force_gpu))
             self._cached_with = (self._cached.graph, config)
         elif (graph is not None and graph is not self._cached_with[0]) or (
             config is not None and config is not self._cached_with[1]
@@ -520,6 +521,18 @@ def _as_bytes(array: np.ndarray) -> np.ndarray:
     made = np.empty(len(flat), object)
     made[:] = flat
     return made.reshape(array.shape)
+
+
+def _test_config(config: Any, force_gpu: bool) -> Any:
+    """The config of a test's session: what names a device that is not there runs elsewhere, unless a GPU is a must."""
+    if config is None:
+        return config_pb2.ConfigProto(allow_soft_placement=not force_gpu)
+    if force_gpu and getattr(config, "allow_soft_placement", False):
+        strict = config_pb2.ConfigProto()
+        strict.CopyFrom(config)
+        strict.allow_soft_placement = False
+        return strict
+    return config
 
 
 @contextlib.contextmanager

@@ -80,6 +80,34 @@ def test_clients_share_the_state_of_a_target_and_may_have_their_own(cluster):
         session.close()
 
 
+def test_iterators_without_a_shared_name_and_random_streams_are_each_sessions_own(cluster):
+    target = cluster[0][0].target
+
+    def model(components):
+        with tf.device("/job:worker/task:0"):
+            iterator = tf.data.make_initializable_iterator(tf.data.Dataset.from_tensors((1.5,) * components).repeat())
+            shared = tf.data.make_initializable_iterator(tf.data.Dataset.range(5), shared_name="shared")
+            return iterator.initializer, iterator.get_next(), shared, tf.random_uniform([], seed=components)
+
+    with tf.Session(target) as first:
+        initializer, values, shared, draw = model(2)
+        first.run([initializer, shared.initializer])
+        assert first.run(values) == (1.5, 1.5)
+        assert first.run(shared.get_next()) == 0
+        drawn = [first.run(draw) for _ in range(3)]
+        with tf.Graph().as_default(), tf.Session(target) as second:
+            initializer, other, shared, draw_3 = model(3)
+            second.run(initializer)  # the same names as those of the first graph, another type of elements
+            assert second.run(other) == (1.5, 1.5, 1.5)
+            assert second.run(shared.get_next()) == 1
+            assert second.run(draw_3) not in drawn
+        assert first.run(values) == (1.5, 1.5)
+    with tf.Session(target, graph=values[0].graph) as third:  # the graph again: neither goes on where the first was
+        with pytest.raises(tf.errors.FailedPreconditionError, match="GetNext"):
+            third.run(values)
+        assert [third.run(draw) for _ in range(3)] == drawn
+
+
 def test_a_traced_step_says_what_ran_on_which_task(cluster):
     workers, _ = cluster
     with tf.device("/job:ps/task:1"):

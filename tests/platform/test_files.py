@@ -39,6 +39,19 @@ def test_an_empty_file_is_made(tmp_path: Path) -> None:
     assert tf.gfile.Exists(tmp_path / "empty")
 
 
+def test_bytes_and_text_are_written_in_any_mode(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.png")
+    for mode in ("w", "wb", "w+"):
+        with tf.gfile.GFile(path, mode) as file:
+            file.write(b"\x89PNG")
+            file.write("\u00fc\n")
+            assert file.size() == 7
+        with tf.gfile.GFile(path, "rb") as file:
+            assert file.read() == b"\x89PNG\xc3\xbc\n"
+    with tf.gfile.GFile(path, "w") as file, pytest.raises(TypeError, match="int"):
+        file.write(3)
+
+
 def test_folders(tmp_path: Path) -> None:
     tf.gfile.MakeDirs(str(tmp_path / "a/b"))
     tf.gfile.MakeDirs(str(tmp_path / "a/b"))

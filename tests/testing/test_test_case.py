@@ -237,3 +237,20 @@ def test_a_case_that_begins_inside_of_a_graph():
 def test_a_mapping_is_not_compared_with_anything_else(case: Case) -> None:
     with pytest.raises(ValueError, match="Can't compare dict to non-dict"):
         case.assertAllClose({"a": 1}, [1])
+
+
+def test_devices_that_are_not_there_are_soft_in_sessions_of_tests_unless_a_gpu_is_a_must(case):
+    with tf.Graph().as_default(), tf.device("/device:GPU:7"):
+        v = tf.get_variable("v", [], initializer=tf.ones_initializer())
+        with case.test_session(graph=v.graph) as session:
+            session.run(v.initializer)
+            assert session.run(v) == 1.0
+        with case.cached_session() as session:
+            session.run(v.initializer)
+        for config in (None, tf.ConfigProto(allow_soft_placement=True)):
+            with (
+                case.session(graph=v.graph, config=config, force_gpu=True) as session,
+                pytest.raises(tf.errors.InvalidArgumentError, match="Cannot assign a device"),
+            ):
+                session.run(v.initializer)
+            assert config is None or config.allow_soft_placement  # the given config stays as it is

@@ -190,6 +190,7 @@ class OpDefinition:
     consumes: Callable[..., int] | None = None
     makes: str | None = None
     create: Callable[..., Any] | None = None
+    private: bool = False
     may_block: bool = False
     allows_uninitialized: bool = False
     deterministic: bool = True

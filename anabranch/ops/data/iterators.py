@@ -317,6 +317,7 @@ for _type in ("Iterator", "IteratorV2"):
         attrs=_NAMED,
         effect=PURE,
         makes="iterator",
+        private=True,
         create=_create,
         shape=inference.scalar,
         gradient=_NO_GRADIENT,
@@ -335,6 +336,7 @@ class OneShotIterator(Op):
     }
     effect = PURE
     makes = "iterator"
+    private = True
     shape = inference.scalar
     gradient = _NO_GRADIENT
 

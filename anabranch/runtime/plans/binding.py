@@ -66,6 +66,11 @@ def slot_of(plan: Names, manager: ResourceManager, maker: Operation, layout: Lay
     return manager.slot(plan.handle_of(maker), maker._attrs["dtype"], maker._attrs["shape"], None, layout)
 
 
+def counter_of(plan: Names, manager: ResourceManager, op: Operation, layout: Layout | None = None) -> RandomCounter:
+    """The stream of a random op, which becomes part of ``layout``."""
+    return manager.counter(plan.handle_of(op).name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0), layout)
+
+
 def readers(plan: Plan, segment: Segment) -> dict[StateKey, list[Operation]]:
     """The ops of a segment that read a version, in order."""
     readers_of: dict[StateKey, list[Operation]] = {}
@@ -110,10 +115,7 @@ def _bind_segment(plan: Plan, manager: ResourceManager, segment: Segment, layout
         elif not all(_only_asks(op) for op in ops_reading):
             may_be_absent.append(row)
     written = [(key, slot_of(plan, manager, maker, layout)) for maker, key in segment.written.items()]
-    counters = {
-        op: manager.counter(op.name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0), layout)
-        for op in segment.random_ops
-    }
+    counters = {op: counter_of(plan, manager, op, layout) for op in segment.random_ops}
     writes = frozenset([slot for _, slot in written]) | frozenset(counters.values())
     reads = frozenset([slot for _, slot, _ in base + may_be_absent]) - writes
     # The layout ends when a variable gets its first value: then all this is done anew.

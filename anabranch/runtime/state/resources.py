@@ -388,30 +388,44 @@ class ResourceManager:
     def clear(self, containers: Iterable[str] | None = None) -> None:
         """Drop the resources of the given containers (all if None or empty)."""
         chosen = set(containers or ())
-        ended = []
         with self.changed:
-            self._times_cleared += 1
-            for table in (self._slots, self._objects):
-                for handle in [
+            ended = self._dropped(
+                [
                     handle
+                    for table in (self._slots, self._objects)
                     for handle in table
                     if not chosen or (handle.container or "localhost") in chosen or handle.container in chosen
-                ]:
-                    closing = table.pop(handle)
-                    if isinstance(closing, Slot):
-                        closing.version = None
-                        closing.end_layouts()
-                    if hasattr(closing, "shutdown"):
-                        closing.shutdown()
-                        ended.append(closing)
+                ]
+            )
             if not chosen:
                 for counter in self._counters.values():
                     counter.end_layouts()
                 self._counters.clear()
             self.spares.clear()
-        for closed in ended:
-            if hasattr(closed, "finish"):  # it has threads or functions, which may need the lock to come to their end
-                closed.finish()
+        _finish(ended)
+
+    def drop(self, handles: Iterable[ResourceHandle]) -> None:
+        """Drop resources that nobody uses any more, and random streams that are called like them."""
+        with self.changed:
+            ended = self._dropped(list(handles))
+            for handle in handles:
+                self._counters.pop(handle.name, None)
+        _finish(ended)
+
+    def _dropped(self, handles: Sequence[ResourceHandle]) -> list[Any]:
+        """Resources that are dropped and told so; the lock is held. What has threads is to be finished without it."""
+        self._times_cleared += 1
+        ended = []
+        for handle in handles:
+            for table in (self._slots, self._objects):
+                closing = table.pop(handle, None)
+                if isinstance(closing, Slot):
+                    closing.version = None
+                    closing.end_layouts()
+                if hasattr(closing, "shutdown"):
+                    closing.shutdown()
+                    ended.append(closing)
+        return ended
 
     def remove(self, handle: ResourceHandle) -> bool:
         """Drop one resource; whether it existed."""
@@ -650,3 +664,10 @@ class ResourceManager:
         slot.version = None
         slot.lost = True
         slot.end_layouts()
+
+
+def _finish(ended: Iterable[Any]) -> None:
+    """Wait for threads and functions of resources that are dropped; these may need the manager's lock for that."""
+    for resource in ended:
+        if hasattr(resource, "finish"):
+            resource.finish()

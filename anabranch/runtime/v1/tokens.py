@@ -104,7 +104,7 @@ class _Run:
             if maker.definition.makes in STATE
         }
         for op in plan.random_ops:
-            counter = self.manager.counter(op.name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0))
+            counter = binding.counter_of(plan, self.manager, op)
             self.starts[op.name] = (counter, counter.position)
             self.counters[op] = RandomCounter(counter.key, counter.position)
         streams = frozenset(counter for counter, _ in self.starts.values())
