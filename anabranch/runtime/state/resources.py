@@ -418,7 +418,7 @@ class ResourceManager:
         ended = []
         for handle in handles:
             for table in (self._slots, self._objects):
-                closing = table.pop(handle, None)
+                closing: Any = table.pop(handle, None)
                 if isinstance(closing, Slot):
                     closing.version = None
                     closing.end_layouts()
