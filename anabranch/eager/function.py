@@ -3,7 +3,9 @@
 A call is matched by its *signature*: the structure of the arguments, dtype and shape of each tensor (arrays count as
 tensors), and everything else by value. The first call of a signature traces the function into a
 :class:`~anabranch.eager.function_graph.FunctionGraph`; later ones run what came of it. Where a graph is built, the
-function becomes a call in that graph, traced anew, as it may use tensors of it.
+function becomes a call in that graph, traced anew, as it may use tensors of it. Where another function is traced, its
+ops become part of that trace, which runs all that has an effect like the function alone: so a program knows op by op
+which of the writes must wait for which checks.
 
 Variables are made once. A function that has made some when it was first traced is traced again at once, and one that
 makes more then, or later, is refused: each call would have its own. (``defun``, the older decorator, lets it be.)
@@ -26,7 +28,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph import body_ops, composites
-from anabranch.core.graph.build import build_operation
+from anabranch.core.graph.build import build, build_operation
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.graph import Graph
@@ -547,6 +549,8 @@ class Function:
         refuse = "" if first or not self._variables_once else self._name
         scope_name = re.sub(r"[^A-Za-z0-9_.]", "", self._name).lstrip("_") or "function"
         with graph.name_scope(scope_name) as scope, _watching_variables(refuse):
+            if graph.current_body.runs_effects:
+                return self._inlined(graph, signature, tensors)
             body = graph.new_body("body")
             body.runs_effects = True
             with graph.building(body), graph.control_dependencies(None):
@@ -565,10 +569,34 @@ class Function:
             attrs = {"f": body, "Tout": [output.dtype.base for output in body.outputs]}
             op = build_operation(kind, [tensors + captured], attrs, scope)
             body_ops.own(op)
-        outputs = op._outputs
-        if type(places) is int:
-            return outputs[places]
-        return op if places is None else _filled(structured, places, outputs)
+        return _in_place(structured, places, op._outputs, op)
+
+    def _inlined(self, graph: Any, signature: Signature, tensors: Sequence[Any]) -> Any:
+        """Add the function's ops to a trace, which runs all that has an effect, as the function alone would."""
+        arguments = [
+            tensor if tensor.dtype.base.np is None else build("Identity", tensor, name=f"x{i}")
+            for i, tensor in enumerate(tensors)
+        ]  # tensors of their own, for one may be passed twice
+        first = len(graph.current_body.operations)
+        given, named = signature.rebuild(arguments)
+        returned = self._to_trace()(*given, **named)
+        structured, flat, places = _results(returned, graph, self._name)
+        if places is not None:
+            return _in_place(structured, places, flat, None)
+        effects = [op for op in graph.current_body.operations[first:] if _acts(op)]
+        with graph.control_dependencies(effects):
+            return build_operation("NoOp", [], {}, "done")
+
+
+def _acts(op: Operation) -> bool:
+    return op.definition.is_stateful and op.definition.makes is None
+
+
+def _in_place(structure: Any, places: Any, flat: Sequence[Any], op: Any) -> Any:
+    """What a call gives, from tensors in a row: ``op`` if the function returned none."""
+    if type(places) is int:
+        return flat[places]
+    return op if places is None else _filled(structure, places, flat)
 
 
 def _raw(tensor: Any) -> Any:

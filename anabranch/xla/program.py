@@ -11,6 +11,10 @@ by turning the row indices out of range. Where a check itself depends on what a 
 (*tentative*) and is taken back at the end if ``ok`` is false: by a select, or, for row writes, from a pre-image of
 the touched rows. A failed program thus returns the old contents. A variable that is not donated needs none of this:
 its new value is simply not published.
+
+A write of a whole variable compares shapes, which tracing knows: it counts as a check only where that fails. Else a
+write of slots that a variable is computed from would be tentative, and XLA would compute the variable from what the
+slots were, which it then copies first.
 """
 
 from __future__ import annotations
@@ -107,6 +111,8 @@ class Program:
         """Dimensions of inputs that are multiples of the size of the step's batch, if the program is to serve many."""
         self._multiples: dict[tuple[int, int], int] = {}
         """Of each, how many times as large."""
+        self._repeated: tuple[frozenset[Operation], list[repeated_blocks.Unit]] | None = None
+        """The ops that wait for the checks, and what repeats of the others, as they were last traced."""
         self.group = group
         self.outputs = tuple(outputs)
         self.donated = dict(donated)
@@ -598,11 +604,18 @@ class Program:
         places = {op: i for i, op in enumerate(self.flat_ops)}
         context.places = places if facts.names_ops else None
 
-        def each(op: Operation) -> None:
-            with engine.jax().named_scope(f"op{places[op]}") if facts.recorder else contextlib.nullcontext():
-                run.only_checks(op) if op in late else self._compute(run, op)
+        def named(op: Operation) -> Any:
+            return engine.jax().named_scope(f"op{places[op]}") if facts.recorder else contextlib.nullcontext()
 
-        rolled_blocks.compute(run, env, self._units, each)
+        def each(op: Operation) -> None:
+            with named(op):
+                self._compute(run, op)
+
+        rolled_blocks.compute(run, env, self._units(late), each)
+        for op in self.group.ops:
+            if op in late and lowering.expects_checks(op):
+                with named(op):
+                    run.only_checks(op)
         for op in self.group.checked:
             run.only_checks(op)
         if self.donated and self._schedule() != (late, tentative):
@@ -616,9 +629,10 @@ class Program:
         emitted = len(checks)
         for op in self.group.ops:
             if op in late:
-                run.everything(op, ok, skip_checks=True)
-        if len(checks) != emitted:
-            raise lowering.MoreChecks
+                run.everything(op, ok, skip_checks=lowering.expects_checks(op))
+                if len(checks) != emitted:
+                    lowering.emits_checks.add(op.type)
+                    raise lowering.MoreChecks
 
         finals = []
         for base, final in self.donated.items():
@@ -655,12 +669,17 @@ class Program:
             results.append(jnp.stack([jnp.asarray(counts[i], jnp.int64) for i in facts.dynamic]))
         return tuple(results), tuple(finals), flags
 
-    @functools.cached_property
-    def _units(self) -> list[repeated_blocks.Unit]:
-        """The ops, and what repeats of them."""
-        looked_at = [key for op in self.group.checked for key in self.group.sources[op] if key is not None]
-        kept = frozenset((*self.outputs, *looked_at))
-        return repeated_blocks.find(self.group.ops, self.group.sources, self.group.writes, kept, self.group.fed)
+    def _units(self, late: set[Operation]) -> list[repeated_blocks.Unit]:
+        """The ops that do not wait for the checks, and what repeats of them."""
+        key = frozenset(late)
+        if self._repeated is None or self._repeated[0] != key:
+            ops = [op for op in self.group.ops if op not in late]
+            outside = (*self.group.checked, *late)
+            looked_at = [source for op in outside for source in self.group.sources[op] if source is not None]
+            kept = frozenset((*self.outputs, *looked_at))
+            units = repeated_blocks.find(ops, self.group.sources, self.group.writes, kept, self.group.fed)
+            self._repeated = key, units
+        return self._repeated[1]
 
     @functools.cached_property
     def _used(self) -> frozenset[ValueKey]:
@@ -687,7 +706,7 @@ class Program:
             for key in self.group.sources[op]:
                 mask |= origin.get(key, 0) if key is not None else 0
             taint[op] = mask
-            if lowering.may_check(op):
+            if lowering.expects_checks(op):
                 before_checks |= mask
                 if op in index and (op.type in lowering.emits_checks or bodies_of(op)):
                     before_checks |= 1 << index[op]

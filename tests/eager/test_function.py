@@ -342,6 +342,36 @@ def test_functions_call_functions() -> None:
     assert (float(y), float(tape.gradient(y, v))) == (18.0, 6.0)
 
 
+def test_a_function_that_another_calls_is_part_of_its_trace() -> None:
+    v, w = tf.Variable(1.0), tf.Variable(2.0)
+
+    @tf.function
+    def product(x: Any, y: Any) -> Any:
+        v.assign_add(1.0)
+        with tf.GradientTape() as tape:
+            tape.watch([x, y])
+            z = x * y * y
+        return {"slopes": tape.gradient(z, [x, y]), "z": z, "none": None}
+
+    @tf.function
+    def nothing(x: Any) -> None:
+        w.assign(x * v)
+
+    @tf.function
+    def outer(x: Any) -> Any:
+        done = nothing(x)
+        with tf.control_dependencies([done]):
+            first = w + 0.0
+        return first, product(x, x), w * v
+
+    concrete = outer.get_concrete_function(tf.TensorSpec([], tf.float32))
+    assert not [op for op in concrete.graph.get_operations() if "PartitionedCall" in op.type]
+    first, result, last = outer(tf.constant(3.0))
+    assert (float(first), float(last), float(result["z"])) == (3.0, 6.0, 27.0)
+    assert [float(slope) for slope in result["slopes"]] == [9.0, 18.0]  # x is passed twice, and is two arguments
+    assert result["none"] is None
+
+
 def test_a_function_is_a_call_in_a_graph() -> None:
     square = tf.function(lambda x: x * x)
     with tf.Graph().as_default(), tf.Session() as session:

@@ -74,3 +74,40 @@ def test_no_slot_is_copied_and_a_failed_step_changes_none(name, compiled):
     assert _copies(compiled) == 0
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
+
+
+def _adam_of_plain_ops(w, gradient):
+    """Adam as Keras writes it: an assignment for each slot, and the variable from what the slots then hold."""
+    m, v = (tf.get_variable(name, initializer=np.zeros(SHAPE, np.float32), use_resource=True) for name in "mv")
+    with tf.control_dependencies([m.assign_add((gradient - m) * 0.1), v.assign_add((gradient**2 - v) * 0.1)]):
+        return w.assign_sub(0.1 * m.read_value() / (tf.sqrt(v.read_value()) + 1e-3)).op
+
+
+def test_slots_that_ops_of_their_own_write_are_not_copied(compiled):
+    tf.enable_resource_variables()
+    try:
+        expected = _states(_adam_of_plain_ops, "interpreted")
+        found = _states(_adam_of_plain_ops, "compiled", bad=True)
+    finally:
+        tf.disable_resource_variables()
+    assert _copies(compiled) == 0
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
+
+
+def test_a_write_that_depends_on_another_is_refused_for_its_shape(compiled):
+    del compiled
+    with tf.Graph().as_default():
+        v, w = (tf.Variable(tf.ones([3]), use_resource=True) for _ in range(2))
+        factor = tf.placeholder(tf.float32)
+        with tf.control_dependencies([v.assign_add([1.0, 2.0, 3.0])]):
+            step = w.assign_sub(v.read_value() * factor)
+        with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+            session.run(tf.global_variables_initializer())
+            session.run(step, {factor: 1.0})
+            with pytest.raises(errors.InvalidArgumentError, match="shape"):
+                session.run(step, {factor: np.ones((2, 1))})
+            np.testing.assert_array_equal(session.run(v), [2.0, 3.0, 4.0])
+            np.testing.assert_array_equal(session.run(w), [-1.0, -2.0, -3.0])
+            session.run(step, {factor: [1.0, 0.0, 0.0]})
+            np.testing.assert_array_equal(session.run(w), [-4.0, -2.0, -3.0])
