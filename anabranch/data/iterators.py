@@ -52,6 +52,7 @@ class Iterator(structure.OfElements):
         self._iterator_resource = iterator_resource
         self._initializer = initializer
         self._spec = structure.from_legacy(output_types, output_shapes, output_classes)
+        self._trace_key: Any = None
         self._string_handle = build("IteratorToStringHandle", iterator_resource)
         self._calls = 0
         current_builder().add_to_collection(ITERATORS, iterator_resource)
@@ -225,11 +226,18 @@ def _with_handle(iterator: Iterator, tensors: Any) -> Iterator:
     return inner
 
 
+def _trace_key(iterator: Iterator) -> Any:
+    """What an iterator is to a traced function, which asks at each call."""
+    if iterator._trace_key is None:
+        iterator._trace_key = Iterator, structure.key_of(iterator._spec)
+    return iterator._trace_key
+
+
 composites.register(
     Iterator,
     lambda iterator: [iterator._iterator_resource],
     _with_handle,
-    key=lambda iterator: (Iterator, structure.key_of(iterator._spec)),
+    key=_trace_key,
 )
 
 

@@ -9,6 +9,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph import composites
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values.shapes import TensorShape
@@ -16,6 +17,29 @@ from anabranch.data import nest, structure
 from anabranch.data.dataset import normalized
 from anabranch.data.iterators import Iterator
 from anabranch.data.structure import Component
+
+_UNKNOWN = object()
+
+
+class _Layout:
+    """What follows from the structure of an optional's value, shared by the optionals that a function gives."""
+
+    spec: Any = _UNKNOWN
+    attrs: dict[str, Any]
+    components: list[Component]
+
+    def see(self, spec: Any) -> None:
+        """Take note of a structure."""
+        self.attrs, self.components = structure.attrs_of(spec), nest.flatten(spec)
+        self.spec = spec
+
+    def pack(self, values: list[Any]) -> Any:
+        """The structure with values in place of its components."""
+        spec = self.spec
+        if type(spec) is dict and not any(map(nest.is_nested, spec.values())):
+            in_order = dict(zip(sorted(spec), values, strict=True))
+            return {name: in_order[name] for name in spec}
+        return nest.pack_sequence_as(spec, values)
 
 
 @public("data.experimental.Optional", "contrib.data.Optional")
@@ -32,9 +56,10 @@ class Optional:
         (np.True_, np.int32(3))
     """
 
-    def __init__(self, variant_tensor: Tensor, value_structure: Any) -> None:
+    def __init__(self, variant_tensor: Tensor, value_structure: Any, layout: _Layout | None = None) -> None:
         self._variant_tensor = variant_tensor
         self._spec = value_structure
+        self._layout = layout or _Layout()
 
     @staticmethod
     def from_value(value: Any) -> Optional:
@@ -57,9 +82,22 @@ class Optional:
 
     def get_value(self, name: str | None = None) -> Any:
         """The value; a step raises InvalidArgumentError if there is none."""
-        with name_scope(name, "OptionalGetValue") as scope:
-            tensors = build("OptionalGetValue", self._variant_tensor, name=scope, **structure.attrs_of(self._spec))
-            return structure.from_tensors(self._spec, tensors if isinstance(tensors, list) else [tensors])
+        layout = self._layout
+        if layout.spec is not self._spec:
+            layout.see(self._spec)
+        if not current_builder().defers:
+            tensors = build("OptionalGetValue", self._variant_tensor, **layout.attrs)
+        else:
+            with name_scope(name, "OptionalGetValue") as scope:
+                tensors = build("OptionalGetValue", self._variant_tensor, name=scope, **layout.attrs)
+        return layout.pack(
+            [
+                component.from_tensor(tensor)
+                for component, tensor in zip(
+                    layout.components, tensors if isinstance(tensors, list) else [tensors], strict=True
+                )
+            ]
+        )
 
     @property
     def value_structure(self) -> Any:
@@ -125,7 +163,7 @@ class OptionalComponent(Component):
 composites.register(
     Optional,
     lambda optional: [optional._variant_tensor],
-    lambda optional, tensors: Optional(tensors[0], optional._spec),
+    lambda optional, tensors: Optional(tensors[0], optional._spec, optional._layout),
     key=lambda optional: (Optional, structure.key_of(optional._spec)),
 )
 

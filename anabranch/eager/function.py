@@ -192,6 +192,7 @@ class ConcreteFunction:
             args, kwargs = signature.rebuild(arguments)
             returned = python_function(*args, **kwargs)
             self.structured_outputs, flat, self._places = _results(returned, graph, name)
+        self._leaves = nest.flatten(self.structured_outputs)
         self._function = GraphFunction.of_graph(graph, arguments, flat)
 
     @property
@@ -259,7 +260,7 @@ class ConcreteFunction:
         places = self._places
         if type(places) is int:
             return flat[places]
-        return None if places is None else _filled(self.structured_outputs, places, flat)
+        return None if places is None else _filled(self.structured_outputs, self._leaves, places, flat)
 
 
 def _name_of(tensor: Any, number: int) -> str:
@@ -299,9 +300,8 @@ def _results(returned: Any, graph: Graph, name: str) -> tuple[Any, list[GraphTen
     return structured, flat, [place for _, place in pairs]
 
 
-def _filled(structure: Any, places: Sequence[Any], flat: Sequence[Any]) -> Any:
-    """A structure with values in place of its tensors."""
-    leaves = nest.flatten(structure)
+def _filled(structure: Any, leaves: Sequence[Any], places: Sequence[Any], flat: Sequence[Any]) -> Any:
+    """A structure with values in place of the tensors among its leaves."""
     filled: list[Any] = []
     for leaf, place in zip(leaves, places, strict=True):
         if place is None:
@@ -596,7 +596,7 @@ def _in_place(structure: Any, places: Any, flat: Sequence[Any], op: Any) -> Any:
     """What a call gives, from tensors in a row: ``op`` if the function returned none."""
     if type(places) is int:
         return flat[places]
-    return op if places is None else _filled(structure, places, flat)
+    return op if places is None else _filled(structure, nest.flatten(structure), places, flat)
 
 
 def _raw(tensor: Any) -> Any:

@@ -33,6 +33,7 @@ from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.mode import EAGER
 from anabranch.eager.tensor import EagerTensor
 from anabranch.runtime.worker import LocalStep, RegisteredStep
+from anabranch.xla import lists
 
 _CARRIER = lookup("IdentityN")
 
@@ -111,7 +112,7 @@ class GraphFunction:
             tensor.dtype = dtype
             tensor._handle = tensor._made_by = None
             if dtype.np is None:
-                tensor._value, tensor._host = value, None
+                tensor._value, tensor._host = _eager_value(value), None
             else:
                 tensor._value = tensor._host = value if type(value) is np.ndarray else np.asarray(value, dtype.np)
             outputs.append(tensor)
@@ -242,6 +243,11 @@ def _intermediates(graph: FunctionGraph, before: int, fed: set[GraphTensor]) -> 
         and tensor.op.role is not Role.CONSTANT
         and tensor.op.definition.makes is None
     ]
+
+
+def _eager_value(value: Any) -> Any:
+    """A value of a variant tensor; the parts of an optional, which many ops look at, as they are on the host."""
+    return lists.for_host(value) if type(value) is lists.TracedOptional else value
 
 
 def _fed(tensor: EagerTensor) -> Any:

@@ -561,9 +561,9 @@ class Program:
                 return self._trace(donated, inputs, constants, rng, static, facts, bounds, before)
         raise errors.InternalError(None, None, "tracing a program did not settle")
 
-    def _compute(self, run: lowering.Scope, op: Operation) -> None:
-        """Trace an op that does not wait for the checks."""
-        run.everything(op, None)
+    def _compute(self, run: lowering.Scope, op: Operation, ok: Any = None, skip_checks: bool = False) -> None:
+        """Trace an op; one that waits for the checks is given whether they hold."""
+        run.everything(op, ok, skip_checks)
 
     def _trace(
         self,
@@ -629,7 +629,7 @@ class Program:
         emitted = len(checks)
         for op in self.group.ops:
             if op in late:
-                run.everything(op, ok, skip_checks=lowering.expects_checks(op))
+                self._compute(run, op, ok, skip_checks=lowering.expects_checks(op))
                 if len(checks) != emitted:
                     lowering.emits_checks.add(op.type)
                     raise lowering.MoreChecks

@@ -80,14 +80,13 @@ class _Replica(Program):
         sources = self.group.sources[op]
         return tuple([sources[i] for i in self._meetings.get(op, ())])
 
-    @functools.cached_property
-    def _units(self) -> list[repeated_blocks.Unit]:
-        return list(self.group.ops)
+    def _units(self, late: set[Operation]) -> list[repeated_blocks.Unit]:
+        return [op for op in self.group.ops if op not in late]
 
-    def _compute(self, run: lowering.Scope, op: Operation) -> None:
+    def _compute(self, run: lowering.Scope, op: Operation, ok: Any = None, skip_checks: bool = False) -> None:
         met = self._met(op)
         if not met:
-            super()._compute(run, op)
+            super()._compute(run, op, ok, skip_checks)
             return
         assert met[0] is not None
         own = run.env[met[0]]
@@ -100,7 +99,7 @@ class _Replica(Program):
         for i, key in enumerate(met):
             assert key is not None
             run.env[key] = rows[i]
-        super()._compute(run, op)
+        super()._compute(run, op, ok, skip_checks)
         for key in met[1:]:
             del run.env[key]  # type: ignore[arg-type]
         run.env[met[0]] = own

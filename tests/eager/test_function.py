@@ -372,6 +372,23 @@ def test_a_function_that_another_calls_is_part_of_its_trace() -> None:
     assert result["none"] is None
 
 
+def test_optionals_of_a_function_are_structures_again() -> None:
+    optional = tf.data.experimental.Optional
+
+    @tf.function
+    def wrapped(x: Any) -> Any:
+        return optional.from_value({"b": x, "a": (x + 1.0, x + 2.0)}), optional.from_value({"b": x, "a": x * 2.0})
+
+    for number in (1.0, 5.0):
+        nested, flat = wrapped(tf.constant(number))
+        assert bool(nested.has_value())
+        assert bool(flat.has_value())
+        value = nested.get_value()
+        assert list(map(float, (value["b"], *value["a"]))) == [number, number + 1.0, number + 2.0]
+        assert {name: float(part) for name, part in flat.get_value().items()} == {"b": number, "a": 2.0 * number}
+    assert not bool(tf.function(lambda: optional.none_from_structure(tf.TensorSpec([], tf.float32)))().has_value())
+
+
 def test_a_function_is_a_call_in_a_graph() -> None:
     square = tf.function(lambda x: x * x)
     with tf.Graph().as_default(), tf.Session() as session:
