@@ -1,11 +1,12 @@
 """Functions that kernels call: bodies that run outside a step's transaction, element after element.
 
 A body is planned once. A cheap one that only computes becomes straight code (:mod:`straight_line`), a call of which
-takes little more than NumPy does. One that does more (draws, reads or writes variables, has bodies of its own), or that
-costs more than a call of a program, runs by the executor in segments of its own, and is compiled by the policy that
-chooses the tier of steps. Values and errors are the same either way.
+takes little more than NumPy does, and so does one that draws from streams of its iterator. One that does more (reads or
+writes variables, has bodies of its own), or that costs more than a call of a program, runs by the executor in segments
+of its own, and is compiled by the policy that chooses the tier of steps. Values and errors are the same either way.
 
-A call sees what is committed, like a step of another thread. Calls of one function may come from several threads.
+A call sees what is committed, like a step of another thread. Calls of one function may come from several threads; those
+that draw from the streams of one iterator come one after the other.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from anabranch.core.contract import faults, kernels
 from anabranch.core.graph.body import Body
 from anabranch.rewrite import effects
 from anabranch.runtime.interpreter.row_code import Rows
+from anabranch.runtime.interpreter.straight_line import Draws, Straight
 from anabranch.runtime.plans import policy
 from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceManager
 from anabranch.runtime.step import Step
@@ -32,6 +34,8 @@ class OwnStreams:
         self._below = below
         self._counters: dict[str, RandomCounter] = {}
         self._lock = threading.Lock()
+        self.drawing = threading.RLock()
+        """Held while a function that only computes and draws is called."""
 
     @property
     def shared(self) -> OwnStreams:
@@ -101,7 +105,7 @@ class BodyCalls(kernels.Functions):
 class BodyFunction:
     """A body with what it captures, to be called any number of times."""
 
-    __slots__ = ("_captured", "_count", "_manager", "_plan", "_rows", "_runner", "_straight", "_tier")
+    __slots__ = ("_captured", "_count", "_draws", "_manager", "_plan", "_rows", "_runner", "_straight", "_tier")
 
     def __init__(self, runner: Any, body: Body, captured: Sequence[Any]) -> None:
         self._runner = runner
@@ -111,10 +115,15 @@ class BodyFunction:
         self._count = len(body.outputs)
         self._tier = self._plan.options.tier
         straight = runner.bodies.straight(self._plan)
-        # What reads variables goes by the executor, which pins them.
-        self._straight = straight if straight is not None and not straight.reads else None
+        # What reads variables goes by the executor, which pins them, and so does what draws from streams of steps.
+        if straight is not None and (
+            straight.reads or (straight.random_ops and not isinstance(self._manager, OwnStreams))
+        ):
+            straight = None
+        self._straight: Straight | None = straight
+        self._draws: Draws | None = None
         self._rows: Rows | None = None
-        if self._straight is not None:
+        if self._straight is not None and not self._straight.random_ops:
             # Where elements are to be computed by programs, rows are used if they have the same bits.
             told = self._tier != "compiled"
             self._rows = Rows(self._plan, len(body.args) - len(self._captured), told)
@@ -137,7 +146,7 @@ class BodyFunction:
     def by_element(self) -> str | None:
         """Why it is called element by element, as far as that is known; None if it may be called for many."""
         if self._rows is None:
-            return "it does more than compute"
+            return "it does more than compute" if self._straight is None else "it draws"
         return self._rows.refused
 
     def rows(self, columns: Sequence[Any], token: CancellationToken) -> list[Any] | None:
@@ -152,6 +161,24 @@ class BodyFunction:
 
     def __call__(self, operands: Sequence[Any], token: CancellationToken) -> list[Any]:
         values = [*operands, *self._captured]
+        if self._straight is None or not self._straight.random_ops:
+            return self._call(values, token)
+        with self._manager.drawing:
+            return self._call(values, token)
+
+    def _streams(self, straight: Straight) -> Draws:
+        """The streams of the ops that draw, which the first call, op by op, has begun."""
+        if self._draws is None:
+            counter = self._manager.counter
+            self._draws = Draws(
+                {
+                    op: counter(op.name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0))
+                    for op in straight.random_ops
+                }
+            )
+        return self._draws
+
+    def _call(self, values: list[Any], token: CancellationToken) -> list[Any]:
         plan = self._plan
         if plan.tier != "compiled":
             straight = self._straight
@@ -159,7 +186,7 @@ class BodyFunction:
                 self._runner.prepare(self._tier)
             plan.runs += 1
             if straight is not None and plan.tier == "interpreted":
-                outcome = straight.run(values)
+                outcome = straight.run(values, self._streams(straight) if straight.random_ops else None)
                 if outcome is not None:
                     return outcome[0][: self._count]
         step = Step(self._manager, token)

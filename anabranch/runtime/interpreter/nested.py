@@ -237,6 +237,8 @@ class _Body:
         self.straight = runner.bodies.straight(self.plan) if step.stats is None else None
         self.slots: list[Slot] = []
         """The variables that straight code reads. It writes none, but what the loop runs besides may."""
+        if self.straight is not None and self.straight.random_ops:
+            self.straight = None  # the step's streams move with the step
         if self.straight is not None and self.straight.reads:
             self.slots = [self.runner.slot(key.maker) for key in self.straight.reads]
             if not isinstance(manager, Overlay) or any(slot.version is None for slot in self.slots):

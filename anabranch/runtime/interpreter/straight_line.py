@@ -9,6 +9,9 @@ it begins; shapes inside follow, and where a kernel's do not, they are checked b
 Whenever something is different, or any check fails, the iteration is run anew op by op: nothing has happened, as there
 are no effects. So the values and the errors are the interpreter's, bit for bit. What was computed for nothing is
 counted: a body whose values have other shapes each time (images) is left to the interpreter.
+
+A function that kernels call may also draw (:class:`Draws`): its streams move once the code has served, by the blocks
+that the interpreter would have reserved, so that a run that is made anew draws the same.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from anabranch.ops.shared import host_blas
 from anabranch.ops.shared.unchecked import Changed
 from anabranch.runtime.plans import policy
 from anabranch.runtime.values import to_host
+from anabranch.xla import lowering
 
 RUN_ANEW = (Changed, errors.OpError, ValueError, MemoryError)
 """What says that the interpreter is to run the body: other arguments, or an error, which it tells with its op."""
@@ -45,7 +49,33 @@ MOST_FORMS = 4
 """So many kinds of arguments get code of their own."""
 MOST_MISSES = 16
 """After this many runs that no code served, none is tried any more."""
+MOST_BLOCKS = 1 << 28
+"""Draws that reserve more may not fit into memory, which the interpreter looks at."""
 _ARRAYS = (np.ndarray, np.generic)
+
+
+class Draws:
+    """The streams that a run of straight code draws from, each once; they move when the run has served."""
+
+    def __init__(self, counters: dict[Operation, Any]) -> None:
+        self._counters = counters
+        self._reserved: list[tuple[Any, int]] = []
+
+    def take(self, op: Operation, blocks: int) -> Any:
+        """The key and counter of the first of so many blocks of an op's stream."""
+        counter = self._counters[op]
+        self._reserved.append((counter, blocks))
+        return counter.words()
+
+    def forget(self) -> None:
+        """Leave the streams where they are."""
+        self._reserved.clear()
+
+    def commit(self) -> None:
+        """Move the streams behind what was drawn."""
+        for counter, blocks in self._reserved:
+            counter.position += blocks
+        self._reserved.clear()
 
 
 class Code:
@@ -71,6 +101,8 @@ class Straight:
         self._plan = plan
         self.reads = [StateKey(maker, 0, 0) for maker in plan.segments[0].base_reads]
         """The variables whose values are the last of the arguments."""
+        self.random_ops: list[Operation] = plan.segments[0].random_ops
+        """The ops that draw; :meth:`run` then needs their streams."""
         self._codes: list[Code] = []
         self._misses = 0
         self._served = 0
@@ -82,31 +114,41 @@ class Straight:
         self.cost = float("inf")
         """What a run of the code that was made last costs; without end if there is none."""
 
-    def run(self, values: Sequence[Any]) -> tuple[list[Any], float] | None:
+    def run(self, values: Sequence[Any], draws: Draws | None = None) -> tuple[list[Any], float] | None:
         """The results for these arguments and what they cost; None if the interpreter is to run the body."""
+        outcome = self._run(values, draws)
+        if draws is not None:
+            if outcome is None:
+                draws.forget()
+            else:
+                draws.commit()
+        return outcome
+
+    def _run(self, values: Sequence[Any], draws: Draws | None) -> tuple[list[Any], float] | None:
         self.bug = None
         if self._late > MOST_MISSES + self._served:
             return None
         for code in self._codes:
             try:
-                results = code.function(*values)
+                results = code.function(*values, draws)
             except _Late:
                 self._late += 1
-                continue
             except RUN_ANEW:
-                continue
+                pass
             except faults.BUGS as problem:
                 self.bug = code.bug(problem)
-                continue
-            self._served += 1
-            return results, code.cost
+            else:
+                self._served += 1
+                return results, code.cost
+            if draws is not None:
+                draws.forget()
         self._runs += 1
         if self._runs == 1 or self._misses > MOST_MISSES:
             return None
         self._misses += 1
         if len(self._codes) < MOST_FORMS:
             try:
-                results, code = Builder(self._plan).build([*self._plan.feeds, *self.reads], values)
+                results, code = Builder(self._plan, draws).build([*self._plan.feeds, *self.reads], values)
             except RUN_ANEW:
                 return None
             except faults.KernelBug as bug:
@@ -119,13 +161,13 @@ class Straight:
 
 
 def of(plan: Any) -> Straight | None:
-    """What runs the body of a nested plan straight, or None if it does more than compute."""
+    """What runs the body of a nested plan straight, or None if it does more than compute and draw."""
     (segment, *others) = plan.segments
-    if others or segment.channel is not None or segment.written or segment.random_ops or segment.calls_python:
+    if others or segment.channel is not None or segment.written or segment.calls_python:
         return None
     if plan.final_reads:
         return None
-    return Straight(plan) if all(only_computes(op) for op in segment.ops) else None
+    return Straight(plan) if all(only_computes(op) or only_draws(op) for op in segment.ops) else None
 
 
 def _is_free(definition: OpDefinition) -> bool:
@@ -143,6 +185,12 @@ def only_computes(op: Operation) -> bool:
     if definition.effect.presence or definition.allows_uninitialized:
         return False
     return definition.host_kernel is not None or definition.kernel is not None
+
+
+def only_draws(op: Operation) -> bool:
+    """Whether an op draws from a stream of its own, and has a kernel on the host."""
+    definition = op.definition
+    return definition.effect.kind == "random" and not definition.may_block and not kernels.needs_lax(definition)
 
 
 @contextmanager
@@ -182,8 +230,9 @@ class Builder:
     follows_shapes = True
     """Whether what a kernel gives may have another shape each time, if nobody's code is for that."""
 
-    def __init__(self, plan: Any) -> None:
+    def __init__(self, plan: Any, draws: Draws | None = None) -> None:
         self._plan = plan
+        self._draws = draws
         self._names: dict[ValueKey, str] = {}
         self._values: dict[ValueKey, Any] = {}
         self._known: set[ValueKey] = set()
@@ -237,7 +286,8 @@ class Builder:
         looked_at = used | self._looked_at
         guards = [line for i, value in enumerate(values) if f"a{i}" in looked_at for line in self._guard(i, value)]
         body = "".join(f"    {line}\n" for line in (*guards, *reversed(lines)))
-        text = f"def body({', '.join(f'a{i}' for i in range(len(values)))}):\n{body}    return [{', '.join(fetched)}]\n"
+        parameters = ", ".join([*(f"a{i}" for i in range(len(values))), "draws=None"])
+        text = f"def body({parameters}):\n{body}    return [{', '.join(fetched)}]\n"
         exec(compile(text, _FILE, "exec"), self._scope)
         results = [self._values[fetch] if isinstance(fetch, Tensor) else None for fetch in fetches]
         return results, Code(self._scope["body"], self._cost, [*[None] * (1 + len(guards)), *reversed(ops), None])
@@ -296,10 +346,15 @@ class Builder:
         definition = op.definition
         context = kernels.HostContext(op)
         context.precision = self._plan.options.precision
+        draws = only_draws(op)
+        blocks = _blocks(op, operands) if draws else 0
+        if draws:
+            assert self._draws is not None
+            context.philox = self._draws.take(op, blocks)
         outputs = kernels.run_on_host(definition, [to_host(value) for value in operands], attrs, context)
         forms = [_form_of(value) for value in outputs]
         by_shape = definition.shape_only and not any(isinstance(value, HostList) for value in operands)
-        constant = (all(known) or by_shape) and all(isinstance(value, np.ndarray) for value in outputs)
+        constant = not draws and (all(known) or by_shape) and all(isinstance(value, np.ndarray) for value in outputs)
         for output, value in zip(op._outputs, outputs, strict=True):
             self._values[output] = value
             if constant:
@@ -307,7 +362,7 @@ class Builder:
             else:
                 self._names[output] = f"v{output.op._id}_{output.value_index}"
         sources = [name.partition(".")[0] for name in names]
-        if by_shape:
+        if by_shape or draws:
             self._of_shape.update(sources)
         if constant and op._outputs:
             return
@@ -320,7 +375,10 @@ class Builder:
             self._of_shape.update(sources)
         else:
             self._kernels.append((targets, forms))
-        self._scope[name] = function if short else _kernel(op, attrs, context, forms)
+        if draws:
+            function = _drawing(op, attrs, context.precision, forms, blocks if all(known) else None)
+            names = ["draws", *names]
+        self._scope[name] = function or _kernel(op, attrs, context, forms)
         call = f"{name}({', '.join(names)})"
         if len(targets) == 1 and short:
             text = f"{targets[0]} = {call}"
@@ -334,6 +392,33 @@ class Builder:
             cost += policy.STRAIGHT_PER_FLOP * float(definition.flops(context_of_shapes))
         may_fail = not short or getattr(make, "may_change", False)
         self._lines.append(_Line(op, text, targets, sources, may_fail, cost))
+
+
+def _blocks(op: Operation, operands: Sequence[Any]) -> int:
+    """How many blocks of its stream a run of an op reserves."""
+    consumes = op.definition.consumes
+    assert consumes is not None
+    blocks = int(consumes(lowering.TraceShapes(op, operands)))
+    if blocks > MOST_BLOCKS:
+        raise Changed
+    return blocks
+
+
+def _drawing(
+    op: Operation, attrs: dict[str, Any], precision: Any, forms: Sequence[Any], blocks: int | None
+) -> Callable[..., list[Any]]:
+    """The kernel of an op that draws, as a function of the streams and its operands.
+
+    ``blocks`` is what each run reserves; None if that depends on the operands.
+    """
+
+    def call(draws: Draws, *operands: Any) -> list[Any]:
+        context = kernels.HostContext(op)
+        context.precision = precision
+        context.philox = draws.take(op, _blocks(op, operands) if blocks is None else blocks)
+        return _kernel(op, attrs, context, forms)(*operands)
+
+    return call
 
 
 def _is_of(value: Any, form: Any) -> bool:

@@ -1,0 +1,128 @@
+"""Functions of datasets that draw, as straight code: the same numbers as op by op, and streams that move alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.runtime.interpreter import straight_line
+
+D = tf.data.Dataset
+ROWS = np.arange(480, dtype=np.float32).reshape(40, 12)
+
+
+@pytest.fixture(autouse=True)
+def _graph():
+    with tf.Graph().as_default():
+        tf.set_random_seed(7)
+        yield
+
+
+def flipped(x):
+    image = tf.image.random_brightness(tf.reshape(x, [2, 2, 3]) / 500, 0.2)
+    return tf.image.random_flip_left_right(image), tf.random_crop(image, [1, 2, 3])
+
+
+def sized(x):
+    """How much is drawn depends on what was drawn."""
+    return tf.random_uniform(tf.random_uniform([1], 1, 5, tf.int32))
+
+
+DRAWING = {
+    "noise": lambda x: x + tf.random_normal([12]),
+    "integers": lambda x: (tf.random_uniform([3], 0, 9, tf.int64), tf.random_shuffle(x)),
+    "image": flipped,
+    "dropout": lambda x: tf.nn.dropout(x, 0.5),
+    "categories": lambda x: (tf.multinomial([[1.0, 2.0, 3.0]], 3), tf.truncated_normal([3])),
+    "rejected": lambda x: (tf.random_gamma([2], 1.5), tf.random_poisson(3.0, [2])),
+    "twice": lambda x: tf.random_uniform([2]) - tf.random_uniform([2]),
+    "sized": sized,
+}
+
+
+def elements(dataset, count):
+    element = dataset.make_one_shot_iterator().get_next()
+    with tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
+        return [tf.nest.flatten(session.run(element)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_straight_code_draws_what_the_executor_draws(name, monkeypatch):
+    served = []
+    run = straight_line.Straight.run
+
+    def noted(self, values, draws=None):
+        outcome = run(self, values, draws)
+        served.append(draws is not None and outcome is not None)
+        return outcome
+
+    monkeypatch.setattr(straight_line.Straight, "run", noted)
+    straight = elements(D.from_tensor_slices(ROWS).map(DRAWING[name]).repeat(2), 70)
+    assert any(served)
+    monkeypatch.setattr(straight_line, "only_draws", lambda op: False)
+    with tf.Graph().as_default():
+        tf.set_random_seed(7)
+        served.clear()
+        by_op = elements(D.from_tensor_slices(ROWS).map(DRAWING[name]).repeat(2), 70)
+    assert not any(served)
+    for ours, theirs in zip(straight, by_op, strict=True):
+        for value, wanted in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(value, wanted)
+
+
+def test_a_run_that_is_made_anew_draws_the_same(monkeypatch):
+    """The sizes of what is given change: straight code finds that behind its draw, and the executor draws again."""
+
+    def noisy(x):
+        return tf.random_uniform([2]), x[: tf.size(x) // 2] + 1
+
+    def of_sizes():
+        return D.from_generator(lambda: (np.zeros(2 + i // 7 % 3) for i in range(80)), tf.float64, [None]).map(noisy)
+
+    straight = elements(of_sizes(), 80)
+    monkeypatch.setattr(straight_line, "only_draws", lambda op: False)
+    with tf.Graph().as_default():
+        tf.set_random_seed(7)
+        by_op = elements(of_sizes(), 80)
+    for (ours, _), (theirs, _) in zip(straight, by_op, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_what_fails_behind_a_draw_moves_no_stream():
+    def checked(x):
+        return tf.random_uniform([], seed=3) + 0 * tf.check_numerics(x, "not a number")
+
+    values = np.ones(40, np.float32)
+    values[[20, 21, 30]] = np.nan
+    failing = D.from_tensor_slices(values).map(checked).apply(tf.data.experimental.ignore_errors())
+    drawn = [float(value) for (value,) in elements(failing, 37)]
+    plain = [float(value) for (value,) in elements(D.from_tensor_slices(values[values > 0]).map(checked), 37)]
+    assert drawn == plain
+    assert len(set(drawn)) == 37
+
+
+def test_threads_of_one_iterator_draw_no_number_twice():
+    def slowly(x):
+        return tf.random_uniform([], 0, 2**60, tf.int64, seed=5) + 0 * tf.cast(
+            tf.reduce_sum(tf.ones([400, 400])), tf.int64
+        )
+
+    inner = lambda _: D.range(25).map(slowly).prefetch(2)  # noqa: E731
+    drawn = [int(value) for (value,) in elements(D.range(8).interleave(inner, cycle_length=4), 200)]
+    assert len(set(drawn)) == 200
+
+
+def test_a_place_brings_the_streams_of_straight_code_along(tmp_path):
+    iterator = D.from_tensor_slices(ROWS).map(DRAWING["noise"]).make_initializable_iterator()
+    element = iterator.get_next()
+    saver = tf.train.Saver([tf.data.experimental.make_saveable_from_iterator(iterator)])
+    with tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
+        session.run(iterator.initializer)
+        for _ in range(11):
+            session.run(element)
+        path = saver.save(session, str(tmp_path / "place"))
+        wanted = [session.run(element) for _ in range(9)]
+        saver.restore(session, path)
+        for value in wanted:
+            np.testing.assert_array_equal(session.run(element), value)
