@@ -10,7 +10,8 @@ to the iterator's place in the pipeline and begins anew when the iterator is ini
 
 Rows of a table are numbers, and their buffer is an array: the draws of a batch are made together. Each draw touches two
 places, the one that it draws from and the one of the first item, which moves there. Draws whose places no other one of
-the batch touches may come in any order, so they are made as one; the few others are made in turn.
+the batch touches may come in any order, so they are made as one; the few others are made in turn. Where the buffer is
+large, more rows are drawn than are asked for: those that are ready are part of the place.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ from anabranch.core.contract.opdef import Bool
 from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Element, Iterator, RowIterator, Rows, number, stage
 from anabranch.ops.data.random_words import RandomWords
 from anabranch.ops.data.selection import OverRows, repeated
+
+
+DRAWN_TOGETHER = 1024
+"""Rows of a table that are drawn together at most, if fewer are asked for."""
+BUFFER_FOR_A_DRAW = 48
+"""Places that the buffer has for each of them, so that few share one."""
 
 
 class _Shuffled(Iterator):
@@ -170,6 +177,8 @@ class _ShuffledRows(RowIterator, _Shuffled):
 
     def start(self) -> None:
         super().start()
+        self._ready: np.ndarray = np.empty(0, np.int64)
+        """Rows that were drawn and not asked for yet, in order."""
         self._hold([])
 
     def items(self, count: int, into: list[Any]) -> None:
@@ -178,7 +187,12 @@ class _ShuffledRows(RowIterator, _Shuffled):
         into += rows if isinstance(rows, range) else rows.tolist()
 
     def rows(self, count: int) -> Rows:
-        return np.array(self.draw(count, []), np.int64)
+        ready = self._ready
+        if len(ready) < count:
+            together = max(count - len(ready), min(DRAWN_TOGETHER, self.dataset.buffer_size // BUFFER_FOR_A_DRAW))
+            ready = np.concatenate([ready, np.array(self.draw(together, []), np.int64)])
+        self._ready = ready[count:]
+        return ready[:count]
 
     def _hold(self, rows: list[int], room: int = 0) -> None:
         """Have a buffer that holds rows, with room for as many in all."""
@@ -251,11 +265,12 @@ class _ShuffledRows(RowIterator, _Shuffled):
         return touched
 
     def save(self) -> dict[str, Any]:
-        return {**super().save(), "buffer": self.buffer[: self._used].tolist()}
+        return {**super().save(), "buffer": self.buffer[: self._used].tolist(), "ready": self._ready.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self._hold(state["buffer"])
+        self._ready = np.array(state.get("ready", ()), np.int64)  # places of earlier versions have none
 
 
 class Shuffling(OverRows):
