@@ -166,6 +166,26 @@ def test_an_iterator_that_has_not_begun_goes_on_in_the_saved_pipeline(before, no
         assert after(now, path) == wanted
 
 
+@pytest.mark.parametrize("batch", [7, 32, 100])
+def test_rows_that_a_large_shuffle_has_drawn_ahead_are_part_of_the_place(batch, tmp_path):
+    """The order is that of rows drawn one by one, before the place and behind it, and over the end of a pass."""
+    rows = np.arange(3000)
+
+    def shuffled():
+        return D.from_tensor_slices(rows).shuffle(3000, seed=4).repeat(2)
+
+    def counted():
+        return shuffled().batch(batch)
+
+    path = str(tmp_path / "place")
+    wanted = place_of(counted, path, skip=5)
+    assert after(counted, path) == wanted
+    element = shuffled().map(lambda x: tf.identity(x)).make_one_shot_iterator().get_next()
+    with tf.Session() as session:
+        one_by_one = [int(session.run(element)) for _ in range(15 * batch)]
+    assert [row for (part,) in wanted[:10] for row in part] == one_by_one[5 * batch :]
+
+
 def test_an_iterator_in_a_saved_pipeline_is_saved_and_begins_anew_in_its_own(tmp_path):
     first, second = str(tmp_path / "first"), str(tmp_path / "second")
     wanted = place_of(lambda: D.range(12).shuffle(4, seed=5).batch(2), first)

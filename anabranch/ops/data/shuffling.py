@@ -28,7 +28,6 @@ from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Element, It
 from anabranch.ops.data.random_words import RandomWords
 from anabranch.ops.data.selection import OverRows, repeated
 
-
 DRAWN_TOGETHER = 1024
 """Rows of a table that are drawn together at most, if fewer are asked for."""
 BUFFER_FOR_A_DRAW = 48
