@@ -31,7 +31,7 @@ def run_in_graph_and_eager_modes(func: Callable[..., Any] | None = None, **optio
             with contextlib.suppress(unittest.SkipTest), mode.graph_mode(), self.test_session(**used):
                 test(self, *args, **kwargs)
             self.tearDown()
-            self._tempdir = None
+            self._folder = None
             with Graph().as_default(), mode.eager_mode():
                 self.setUp()
                 test(self, *args, **kwargs)

@@ -307,6 +307,10 @@ class Optimizer(Trackable):
         own = {name: variable for (name, _), variable in sorted(self._non_slots.items(), key=lambda pair: pair[0][0])}
         return own | self._named_children()
 
+    def _existing_slot(self, variable: Any, slot_name: str) -> Any:
+        """The slot of a variable, or None: what checkpoints ask for."""
+        return self.get_slot(variable, slot_name)
+
     def _restored_slot(self, variable: Any, slot_name: str, value: Any) -> Any:
         """The slot of a variable, made with a value of a checkpoint."""
         return self._get_or_make_slot(variable, value, slot_name, self._name)

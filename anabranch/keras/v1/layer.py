@@ -28,11 +28,22 @@ from anabranch.keras.v1 import constraints, initializers, regularizers, state
 from anabranch.keras.v1.nodes import Called, Node
 from anabranch.keras.v1.objects import Registry
 from anabranch.keras.v1.old_spellings import modern
-from anabranch.keras.v1.weights import Weights, once, reachable
+from anabranch.keras.v1.weights import Weights, once, reachable, variables_in
 from anabranch.layers.base import InputSpec, snake_case, variable_watchers
 from anabranch.layers.base import Layer as ScopedLayer
+from anabranch.variables import tracking
 
 registry = Registry("layer")
+_CONTAINERS = (tracking.ListWrapper, tracking.DictWrapper)
+_OWN_LISTS = frozenset(
+    {
+        *("inputs", "outputs", "input_names", "output_names", "input_spec", "loss", "loss_weights", "history"),
+        *("_compile_arguments", "_function_kwargs", "_target_tensors", "_collected_trainable_weights"),
+        *("_call_arguments", "_config_names", "_masks", "_states", "_nodes", "_initial_weights"),
+        *("_nested_inputs", "_nested_outputs"),
+    }
+)
+"""Attributes that layers and models of ours give themselves, whose lists hold no layers of the program."""
 
 
 class _Calls(threading.local):
@@ -164,9 +175,19 @@ class Layer(Called, Weights):
     def __setattr__(self, name: str, value: Any) -> None:
         if "_layers" not in self.__dict__ and not name.startswith("__"):
             self._prepare()
-        if not name.startswith("_") or is_layer(value) or isinstance(value, tf.Variable):
+        if isinstance(value, tracking.NoDependency):
+            object.__setattr__(self, name, value.value)
+            return
+        if type(value) in (list, dict) and self._follows(name):
+            value = tracking.wrapped(value)
+        if not name.startswith("_") or is_layer(value) or isinstance(value, (tf.Variable, *_CONTAINERS)):
             self._track(name, value)
         object.__setattr__(self, name, value)
+        tracking.joined()
+
+    def _follows(self, name: str) -> bool:
+        """Whether layers that are added later to a list or dict of this name become part of the layer."""
+        return name not in _OWN_LISTS and not type(self).__module__.startswith("anabranch.")
 
     def __delattr__(self, name: str) -> None:
         value = self.__dict__.get(name)
@@ -176,6 +197,13 @@ class Layer(Called, Weights):
             kept[:] = [item for item in kept if item is not value]
 
     def _track(self, name: str, value: Any) -> None:
+        if isinstance(value, _CONTAINERS):
+            if not any(value is known for known in self._layers):
+                self._layers.append(value)
+            for variable in variables_in(value):
+                self._track_variable(variable)
+            self._children[name] = value
+            return
         items = list(value.values()) if isinstance(value, dict) else value
         items = items if isinstance(items, (list, tuple)) else [items]
         for item in items:
@@ -224,7 +252,7 @@ class Layer(Called, Weights):
     def submodules(self) -> tuple[Any, ...]:
         """All layers below it."""
         below: list[Any] = []
-        for layer in self._layers:
+        for layer in self._sublayers:
             below += [layer, *getattr(layer, "submodules", ())]
         return tuple(once(below))
 
@@ -242,7 +270,7 @@ class Layer(Called, Weights):
         own = [update() if callable(update) else update for update in self._updates]
         inner = [
             update
-            for layer in self._layers
+            for layer in self._sublayers
             for update in (layer._all_updates() if isinstance(layer, Layer) else layer.updates)
         ]
         return once([*own, *inner])
@@ -256,7 +284,7 @@ class Layer(Called, Weights):
         """Those of all calls, of layers in it, too; a network's :attr:`losses` are those of its inputs."""
         inner = [
             loss
-            for layer in self._layers
+            for layer in self._sublayers
             for loss in (layer._all_losses() if isinstance(layer, Layer) else layer.losses)
         ]
         return once([*self._unfiltered_losses(), *inner])
@@ -443,6 +471,7 @@ class Layer(Called, Weights):
         (self._own_trainable if trainable else self._own_frozen).append(variable)
         if name:
             self._children.setdefault(name, variable)
+            tracking.joined()
         regularizer = regularizers.get(regularizer)
         if regularizer is not None:
             scope = f"{variable.name.partition(':')[0]}/Regularizer"
@@ -515,7 +544,7 @@ class Layer(Called, Weights):
 
     def _clear_losses(self) -> None:
         self._eager_losses.clear()
-        for layer in self._layers:
+        for layer in self._sublayers:
             if isinstance(layer, Layer):
                 layer._clear_losses()
 

@@ -123,7 +123,7 @@ class Model(Network):
 
     def _metric_tensors(self) -> list[tuple[str, Any]]:
         found = list(self._metrics)
-        for layer in self._layers:
+        for layer in self._sublayers:
             found += getattr(layer, "_metrics", []) if isinstance(layer, Layer) else []
         return found
 

@@ -26,6 +26,7 @@ from anabranch.keras.v1.layer import (
 )
 from anabranch.keras.v1.nodes import KerasHistory, Node, single
 from anabranch.keras.v1.weights import reachable
+from anabranch.variables import tracking
 
 
 @registry.add()
@@ -278,9 +279,7 @@ class Network(Layer):
                 order.append(layer._inbound_nodes[index])
         ordered = sorted(layers.values(), key=lambda layer: (-layer_depths[id(layer)], first_seen[id(layer)]))
         self._layers[:] = ordered
-        self._children.update({f"layer-{i}": layer for i, layer in enumerate(ordered)})
-        weighted = [layer for layer in ordered if layer.weights]
-        self._children.update({f"layer_with_weights-{i}": layer for i, layer in enumerate(weighted)})
+        self._name_layers(ordered)
         self._nodes = sorted(order, key=lambda node: -node_depths[id(node)])
         known = {id(x) for x in self.inputs}
         for node in self._nodes:
@@ -312,7 +311,23 @@ class Network(Layer):
     @property
     def layers(self) -> list[Any]:
         """The layers."""
-        return list(self._layers)
+        return self._sublayers
+
+    def _follows(self, name: str) -> bool:
+        return not self.__dict__.get("_is_graph_network") and super()._follows(name)
+
+    def _name_layers(self, layers: list[Any]) -> None:
+        """Name the layers as TensorFlow's checkpoints do, those with weights by numbers of their own first."""
+        for name in [name for name in self._children if name.startswith(("layer-", "layer_with_weights-"))]:
+            del self._children[name]
+        named: dict[str, Any] = {}
+        for i, layer in enumerate(layers):
+            if layer.weights:
+                weighted = sum(name.startswith("layer_with_weights-") for name in named)
+                named[f"layer_with_weights-{weighted}"] = layer
+            named[f"layer-{i}"] = layer
+        object.__setattr__(self, "_children", {**named, **self._children})
+        tracking.joined()
 
     @property
     def weights(self) -> list[Any]:
@@ -346,7 +361,7 @@ class Network(Layer):
     @property
     def stateful(self) -> bool:
         """Whether a layer keeps state from batch to batch."""
-        return any(getattr(layer, "stateful", False) for layer in self._layers)
+        return any(getattr(layer, "stateful", False) for layer in self._sublayers)
 
     @stateful.setter
     def stateful(self, value: bool) -> None:
@@ -354,21 +369,26 @@ class Network(Layer):
 
     def reset_states(self) -> None:
         """Begin the state of recurrent layers anew."""
-        for layer in self._layers:
+        for layer in self._sublayers:
             if hasattr(layer, "reset_states") and getattr(layer, "stateful", False):
                 layer.reset_states()
 
     @property
     def state_updates(self) -> list[Any]:
         """Updates of layers that keep state."""
-        return [u for layer in self._layers if getattr(layer, "stateful", False) for u in layer.updates]
+        return [u for layer in self._sublayers if getattr(layer, "stateful", False) for u in layer.updates]
 
     def _of_these_inputs(self, items: list[Any]) -> list[Any]:
         """Of losses or updates those of this network's own call, and those of no call."""
         if not self._is_graph_network or state.is_eager() or not items:
             return items
         inside = reachable(self.inputs, items)
-        calls = [x for layer in self._layers for node in layer._inbound_nodes for x in nest.flatten(node.input_tensors)]
+        calls = [
+            x
+            for layer in self._sublayers
+            for node in getattr(layer, "_inbound_nodes", ())
+            for x in nest.flatten(node.input_tensors)
+        ]
         elsewhere = reachable(calls, items)
         return [item for item in items if id(item) in inside or id(item) not in elsewhere]
 

@@ -22,6 +22,7 @@ from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import objects, optimizers, state
 from anabranch.keras.v1.layer import registry
 from anabranch.keras.v1.network import InputLayer
+from anabranch.train.saving import checkpoint_state
 
 VERSION = "2.2.4-tf"
 _SUFFIXES = (".h5", ".keras", ".hdf5")
@@ -253,7 +254,7 @@ def save_weights(model: Any, filepath: Any, overwrite: bool = True, save_format:
     else:
         session = None if state.is_eager() else state.get_session()
         tf.train.Checkpoint(root=model).write(path, session=session)
-        tf.train.update_checkpoint_state(os.path.dirname(path), path, all_model_checkpoint_paths=[path])
+        checkpoint_state.write_state(os.path.dirname(path), path, [path], save_relative_paths=True)
 
 
 def _may_write(path: str, overwrite: bool) -> bool:
@@ -268,7 +269,7 @@ def _may_write(path: str, overwrite: bool) -> bool:
 def load_weights(model: Any, filepath: Any, by_name: bool = False) -> Any:
     """Read the weights of a model from a file that was written by :func:`save_weights` or :func:`save_model`."""
     path = os.fspath(filepath)
-    if is_hdf5(path) and not os.path.exists(f"{path}.index"):
+    if not os.path.exists(f"{path}.index") and (is_hdf5(path) or _begins_like_hdf5(path)):
         if not model.built:
             raise ValueError(
                 "Unable to load weights saved in HDF5 format into a subclassed Model which has "
@@ -282,15 +283,22 @@ def load_weights(model: Any, filepath: Any, by_name: bool = False) -> Any:
         return None
     if by_name:
         raise NotImplementedError(
-            "Weights may only be loaded based on topology into Models when loading TensorFlow-formatted weights\n"
+            "Weights may only be loaded based on topology into Models when loading TensorFlow-formatted weights "
+            "(got by_name=True to load_weights).\n"
             + errors.message("by_name=True for a checkpoint", "by_name=False", "an HDF5 file")
         )
+    status = tf.train.Checkpoint(root=model).read(path)
     if not state.is_eager():
-        session = state.get_session()
-        status = tf.train.Checkpoint(root=model).read(path)
-        status.run_restore_ops(session)
-        return status
-    return tf.train.Checkpoint(root=model).read(path)
+        status.restore_as_they_come(state.get_session())
+    status.assert_nontrivial_match()
+    return status
+
+
+def _begins_like_hdf5(path: str) -> bool:
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(8) == b"\x89HDF\r\n\x1a\n"
 
 
 def _arrays_of(group: Any, name: str) -> list[np.ndarray]:

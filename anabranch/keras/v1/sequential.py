@@ -56,6 +56,9 @@ class Sequential(Model):
         """The layers, without that of the input."""
         return [layer for layer in self._layers if not isinstance(layer, InputLayer)]
 
+    def _follows(self, name: str) -> bool:
+        return False  # its layers are those that were added
+
     def add(self, layer: Any) -> None:
         """Add a layer at the end."""
         if hasattr(layer, "_keras_history") and isinstance(layer, tf.Tensor):
@@ -110,7 +113,6 @@ class Sequential(Model):
         """Make it a network of its tensors."""
         layers = list(self._layers)
         self._inbound_nodes.clear()
-        self._children.clear()
         self._nested_inputs, self._nested_outputs = self.inputs[0], self.outputs[0]
         self._map()
         self._layers[:] = layers
@@ -118,11 +120,7 @@ class Sequential(Model):
         self.input_names = [self.inputs[0]._keras_history.layer.name]
         self.output_names = [self.outputs[0]._keras_history.layer.name]
         self._record_own_node()
-        own = [layer for layer in layers if not isinstance(layer, InputLayer)]
-        self._children.clear()
-        self._children.update({f"layer-{i}": layer for i, layer in enumerate(layers)})
-        weighted = [layer for layer in own if layer.weights]
-        self._children.update({f"layer_with_weights-{i}": layer for i, layer in enumerate(weighted)})
+        self._name_layers(layers)
         self.built = True
 
     def pop(self) -> None:

@@ -11,6 +11,7 @@ from anabranch.core import errors
 from anabranch.core.values import nest
 from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import state
+from anabranch.layers.base import Layer as ScopedLayer
 
 
 def reachable(inputs: Any, targets: Any) -> set[int]:
@@ -56,11 +57,24 @@ class Weights:
     @trainable.setter
     def trainable(self, value: bool) -> None:
         self._trainable = value
-        for layer in self._layers:
+        for layer in self._sublayers:
             layer.trainable = value
 
+    @property
+    def _sublayers(self) -> list[Any]:
+        """The layers that are attributes, or in lists and dicts that are."""
+        return once([layer for item in self._layers for layer in layers_in(item)])
+
     def _nested(self, attribute: str) -> list[Any]:
-        return [weight for layer in self._layers for weight in getattr(layer, attribute)]
+        """The weights of one of the lists below, of layers in it and of lists and dicts that hold variables."""
+        weights: list[Any] = []
+        for item in self._layers:
+            for layer in layers_in(item):
+                weights.extend(getattr(layer, attribute))
+            if isinstance(item, (list, dict)):
+                wanted = {"trainable_weights": (True,), "non_trainable_weights": (False,)}.get(attribute, (True, False))
+                weights.extend(variable for variable in variables_in(item) if bool(variable.trainable) in wanted)
+        return weights
 
     @property
     def trainable_weights(self) -> list[Any]:
@@ -120,6 +134,26 @@ class Weights:
                     + errors.message(f"shape {np.shape(value)} for {variable.name}", f"{variable.shape}", "np.reshape")
                 )
         state.batch_set_value(zip(own, weights, strict=True))
+
+
+def layers_in(item: Any) -> list[Any]:
+    """The layers of a layer's attribute: itself, or those in a list or in a dict, there in the order of the keys."""
+    if not isinstance(item, (list, tuple, dict)):
+        return [item] if isinstance(item, (Weights, ScopedLayer)) else []
+    return [layer for part in _parts(item) for layer in layers_in(part)]
+
+
+def variables_in(item: Any) -> list[Any]:
+    """The variables in a list or dict, at any depth."""
+    if isinstance(item, (list, tuple, dict)):
+        return [variable for part in _parts(item) for variable in variables_in(part)]
+    return [item] if isinstance(item, tf.Variable) else []
+
+
+def _parts(item: Any) -> list[Any]:
+    if not isinstance(item, dict):
+        return [part for part in item if not isinstance(part, tuple)]  # as in TensorFlow 1.15, which passes tuples over
+    return [part for _, part in sorted(item.items(), key=lambda pair: str(pair[0]))]
 
 
 def once(items: list[Any]) -> list[Any]:

@@ -224,6 +224,8 @@ class _Status:
         """Later restorations have greater numbers, and come last."""
         self._restored: set[Any] = set()
         self._settling = False
+        self._session: Any = None
+        """The session in whose graph objects are restored as they come; None where ops run at once."""
 
     def _values(self) -> Iterator[Any]:
         return (item for _, item in trackable.ObjectGraph(self._root).values())
@@ -234,9 +236,10 @@ class _Status:
 
     _path: str
 
-    # ------------------------------------------------------------------------------------------- where ops run at once
-    def restore_as_they_come(self) -> None:
-        """Restore what exists now, and what will exist when it comes."""
+    # ----------------------------------------------------------------------------------------------- as objects come
+    def restore_as_they_come(self, session: Any = None) -> None:
+        """Restore what exists now, and what will exist when it comes; in a graph in a session."""
+        self._session = session
         for older in [one for one in tracking.waiting if one._root is self._root]:
             tracking.waiting.discard(older)
         self.settle()
@@ -246,6 +249,9 @@ class _Status:
     def settle(self) -> None:
         """Restore what has come since the last time."""
         if self._settling:
+            return
+        if self._session is not None:
+            self._settle_in_session()
             return
         self._settling = True
         try:
@@ -266,6 +272,27 @@ class _Status:
         if self._is_complete():
             tracking.waiting.discard(self)
 
+    def _settle_in_session(self) -> None:
+        if getattr(self._session, "_closed", False):
+            tracking.waiting.discard(self)
+            return
+        self._settling = True
+        try:
+            graph = self._session.graph
+            new = [
+                (item, value, key)
+                for item, value, key in self._found()
+                if key not in self._restored and (not isinstance(item, Variable) or item.graph is graph)
+            ]
+            if new:
+                self._run_restore(self._session, new)
+                self._restored.update([key for _, _, key in new])
+            self._hold()
+        finally:
+            self._settling = False
+        if self._is_complete():
+            tracking.waiting.discard(self)
+
     def _make_slots(self) -> None:
         """Make the slots that the file has values for."""
 
@@ -274,12 +301,15 @@ class _Status:
 
     def _be_held_by(self, objects: Iterable[Any]) -> None:
         for item in (*objects, self._root._root):
-            if isinstance(item, Trackable):
+            if isinstance(item, Trackable) or (hasattr(item, "__dict__") and hasattr(item, "_trackable_children")):
                 item.__dict__["_restoration"] = self
 
     def _is_complete(self) -> bool:
         """Whether nothing in the file waits for an object."""
         return False
+
+    def _matches_something(self) -> bool:
+        return bool(self._found())
 
     # ---------------------------------------------------------------------------------------------------- in a graph
     def expect_partial(self) -> Any:
@@ -292,8 +322,10 @@ class _Status:
         if session is None:
             return
         matches = self._found()
-        if not matches:
-            return
+        if matches:
+            self._run_restore(session, matches)
+
+    def _run_restore(self, session: Any, matches: list[tuple[Any, Any, str]]) -> None:
         graph = session.graph
         with graph.as_default(), graph.control_dependencies(None), name_scope(None, "restore"):
             items = [item for _, value, key in matches for item in trackable.saveables_of(value, key)]
@@ -335,7 +367,7 @@ class _Status:
 
     def assert_nontrivial_match(self) -> Any:
         """AssertionError unless something matches; returns the status."""
-        if not self._found():
+        if not self._matches_something():
             raise AssertionError(
                 "Nothing except the root object matched a checkpointed value. Typically this means that the checkpoint "
                 "does not match the Python program.\n"
@@ -380,6 +412,10 @@ class LoadStatus(_Status):
     def _is_complete(self) -> bool:
         keys = {attribute.checkpoint_key for node in self._proto.nodes for attribute in node.attributes}
         return keys <= self._restored
+
+    def _matches_something(self) -> bool:
+        """Whether an object below the root has its place in the file; its variables may be still to come."""
+        return len(trackable.Matches(self._root, self._proto).objects) > 1
 
     def assert_consumed(self) -> Any:
         matches = trackable.Matches(self._root, self._proto)

@@ -15,7 +15,6 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.graph.tensor import TensorLike
 from anabranch.core.protos import object_graph_pb2
-from anabranch.train.optimizer import Optimizer
 from anabranch.train.saving import saveable
 from anabranch.variables.tracking import Trackable, children, is_trackable
 from anabranch.variables.variable import Variable
@@ -44,6 +43,11 @@ def values_of(item: Any) -> dict[str, Any]:
 def has_value(item: Any) -> bool:
     """Whether a checkpoint holds a value of the object itself."""
     return bool(values_of(item))
+
+
+def keeps_slots(item: Any) -> bool:
+    """Whether an object is an optimizer that keeps variables of its own for those it trains."""
+    return not isinstance(item, type) and hasattr(type(item), "_existing_slot")
 
 
 def holds_objects(item: Any) -> bool:
@@ -84,11 +88,11 @@ class ObjectGraph:
     def _add_slots(self) -> None:
         variables = [(i, item) for i, item in enumerate(self.objects) if isinstance(item, Variable)]
         for number, optimizer in list(enumerate(self.objects)):
-            if not isinstance(optimizer, Optimizer):
+            if not keeps_slots(optimizer):
                 continue
             for name in optimizer.get_slot_names():
                 for position, variable in variables:
-                    slot = optimizer.get_slot(variable, name)
+                    slot = optimizer._existing_slot(variable, name)
                     if slot is not None:
                         path = f"{self.paths[position]}/{_SLOT}/{self.paths[number]}/{escaped(name)}"
                         slot_number = self._add(slot, path)
@@ -169,14 +173,14 @@ class Matches:
                     self.objects[child] = item
                     queue.append(child)
         for number, item in list(self.objects.items()):
-            if not isinstance(item, Optimizer):
+            if not keeps_slots(item):
                 continue
             for slot in proto.nodes[number].slot_variables:
                 variable = self.objects.get(self._checked(slot.original_variable_node_id))
                 if not isinstance(variable, Variable):
                     continue
                 place = self._checked(slot.slot_variable_node_id)
-                slot_variable = item.get_slot(variable, slot.slot_name)
+                slot_variable = item._existing_slot(variable, slot.slot_name)
                 if slot_variable is not None:
                     self.objects[place] = slot_variable
                 else:

@@ -17,6 +17,7 @@ from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import state
 from anabranch.keras.v1.objects import Registry
 from anabranch.keras.v1.optimizers import schedules
+from anabranch.variables import tracking
 
 registry = Registry("optimizer")
 
@@ -99,6 +100,7 @@ class Optimizer:
                 if isinstance(value, (tf.Tensor, tf.Variable)) or callable(value):
                     continue
                 self._hyper[name] = self._variable(name, np.float32(value))
+        tracking.joined()
 
     def _variable(self, name: str, value: Any) -> Any:
         variable = tf.Variable(value, name=name, trainable=False, use_resource=True)
@@ -125,6 +127,7 @@ class Optimizer:
                 variable = self._variable(self._step_name, np.int64(0))
             object.__setattr__(self, "_iterations", variable)
             self._weights.insert(0, variable)
+            tracking.joined()
         return self._iterations
 
     @iterations.setter
@@ -165,12 +168,21 @@ class Optimizer:
         if id(var) not in made:
             value = self.slots.get(slot_name, 0.0)
             name = f"{var.name.partition(':')[0]}/{slot_name}"
+            if isinstance(initializer, str):
+                initializer = np.full(K.dims(var.shape), value, var.dtype.base_dtype.as_numpy_dtype)
             with tf.init_scope():
-                made[id(var)] = self._variable(
-                    name, np.full(K.dims(var.shape), value, var.dtype.base_dtype.as_numpy_dtype)
-                )
+                made[id(var)] = self._variable(name, initializer)
             self._weights.append(made[id(var)])
+            tracking.joined()
         return made[id(var)]
+
+    def _existing_slot(self, var: Any, slot_name: str) -> Any:
+        """The slot of a weight, or None: what checkpoints ask for."""
+        return self._slots.get(slot_name, {}).get(id(var))
+
+    def _restored_slot(self, var: Any, slot_name: str, value: Any) -> Any:
+        """The slot of a weight, made with a value of a checkpoint."""
+        return self.add_slot(var, slot_name, value)
 
     def get_slot(self, var: Any, slot_name: str) -> Any:
         """The variable of that name that belongs to a weight."""
@@ -326,7 +338,7 @@ class Optimizer:
 
     def _trackable_children(self) -> dict[str, Any]:
         own = {name: value for name, value in self._hyper.items() if isinstance(value, tf.Variable)}
-        return {"iter": self.iterations, **own}
+        return own if self._iterations is None else {"iter": self._iterations, **own}
 
 
 def initialize(optimizer: Any, name: str, kwargs: dict[str, Any], hypers: dict[str, Any], **options: Any) -> None:

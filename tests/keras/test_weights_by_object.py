@@ -1,0 +1,155 @@
+"""Weights that are saved by object: TensorFlow 1.15's files, models whose layers come later, layers in lists and dicts.
+
+`tests/golden/keras_weights` is written by `tools/golden/keras/write_weights.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.eager.mode import EAGER
+
+FOLDER = Path(__file__).resolve().parents[2] / "tests/golden/keras_weights"
+EXPECTED = json.loads((FOLDER / "expected.json").read_text())
+X = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(6, 2)
+Y = X[:, :1] * 2.0
+both = pytest.mark.parametrize("at_once", [False, True], ids=["graph", "at once"])
+
+
+@pytest.fixture(autouse=True)
+def _mode(request: pytest.FixtureRequest) -> Iterator[None]:
+    at_once = request.node.callspec.params.get("at_once") if hasattr(request.node, "callspec") else False
+    if at_once:
+        with EAGER.as_default():
+            yield
+        tf.reset_default_graph()
+        return
+    with tf.Graph().as_default():
+        yield
+
+
+def blocks():
+    """The model of the golden file."""
+
+    class Blocks(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.first = tf.keras.layers.Dense(3, activation="tanh")
+            self.blocks = []
+            for _ in range(2):
+                self.blocks.append(tf.keras.layers.Dense(2))
+            self.heads = {"out": tf.keras.layers.Dense(1)}
+
+        def call(self, x):
+            x = self.first(x)
+            for block in self.blocks:
+                x = block(x)
+            return self.heads["out"](x)
+
+    return Blocks()
+
+
+@both
+def test_what_tensorflow_saved_is_given_to_layers_and_slots_as_they_come(at_once):
+    model = blocks()
+    model.compile(tf.keras.optimizers.Adam(0.05), "mse")
+    status = model.load_weights(str(FOLDER / "weights"))
+    np.testing.assert_allclose(model.predict(X).ravel(), EXPECTED["predicted"], rtol=1e-5, atol=1e-6)
+    model.train_on_batch(X, Y)
+    status.assert_consumed()
+    np.testing.assert_allclose(model.predict(X).ravel(), EXPECTED["after another step"], rtol=1e-4, atol=1e-5)
+
+
+@both
+def test_what_is_saved_has_tensorflows_keys(at_once, tmp_path):
+    model = blocks()
+    model.compile(tf.keras.optimizers.Adam(0.05), "mse")
+    model.train_on_batch(X, Y)
+    path = str(tmp_path / "weights")
+    model.save_weights(path)
+    assert sorted(name for name, _ in tf.train.list_variables(path)) == EXPECTED["keys"]
+    assert tf.train.latest_checkpoint(str(tmp_path)) == path
+    assert 'model_checkpoint_path: "weights"' in (tmp_path / "checkpoint").read_text()
+
+
+@both
+def test_layers_without_weights_may_be_added_and_optimizers_need_not_have_trained(at_once, tmp_path):
+    def dense(with_dropout):
+        layers = [tf.keras.layers.Dense(3, input_shape=(2,)), tf.keras.layers.Dense(1)]
+        if with_dropout:
+            layers.insert(1, tf.keras.layers.Dropout(0.5))
+        return tf.keras.Sequential(layers)
+
+    model, other = dense(False), dense(True)
+    model.compile("adam", "mse")
+    path = str(tmp_path / "weights")
+    model.save_weights(path)
+    assert [name for name, _ in tf.train.list_variables(path) if "layer-" in name] == []
+    other.load_weights(path)
+    np.testing.assert_allclose(other.predict(X), model.predict(X), rtol=1e-6)
+
+
+@both
+def test_layers_that_come_to_lists_and_dicts_are_trained(at_once):
+    class Inner(tf.keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self._parts = {}
+            self._parts["b"] = tf.keras.layers.Dense(2, kernel_regularizer="l2")
+            self._parts["a"] = tf.keras.layers.Dense(2)
+            self.sizes = [2, 3]
+
+        def call(self, x):
+            return self._parts["a"](self._parts["b"](x))
+
+    class Outer(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.inners = []
+            self.inners.append(Inner())
+            self.nested = [[tf.keras.layers.Dense(1)]]
+
+        def call(self, x):
+            return self.nested[0][0](self.inners[0](x))
+
+    model = Outer()
+    model.compile("sgd", "mse")
+    model.train_on_batch(X, Y)
+    assert (len(model.layers), len(model.trainable_variables), len(model.losses)) == (2, 6, 1)
+    assert [v.shape.as_list() for v in model.inners[0].trainable_weights] == [[2, 2], [2], [2, 2], [2]]
+    assert model.inners[0].sizes == [2, 3]
+    before = model.get_weights()
+    model.train_on_batch(X, Y)
+    assert all((old != new).any() for old, new in zip(before, model.get_weights(), strict=True))
+    model.trainable = False
+    assert model.trainable_variables == []
+
+
+def test_files_of_the_other_layout_need_no_suffix_and_others_are_refused(tmp_path):
+    model = tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(2,))])
+    path = str(tmp_path / "weights")
+    model.save_weights(path, save_format="h5")
+    before = model.get_weights()
+    model.set_weights([array * 0 for array in before])
+    model.load_weights(path)
+    np.testing.assert_array_equal(model.get_weights()[0], before[0])
+    with pytest.raises(tf.errors.NotFoundError, match="Failed to find any matching files"):
+        model.load_weights(str(tmp_path / "nothing"))
+    with pytest.raises(NotImplementedError, match="got by_name=True to load_weights"):
+        model.load_weights(str(FOLDER / "weights"), by_name=True)
+
+
+def test_nothing_in_common_is_said(tmp_path):
+    v = tf.Variable(1.0)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        path = tf.train.Checkpoint(other=v).write(str(tmp_path / "other"), session=session)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(2,))])
+    with pytest.raises(AssertionError, match="Nothing except the root object matched"):
+        model.load_weights(path)
