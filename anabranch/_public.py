@@ -19,7 +19,7 @@ from typing import Any
 
 from anabranch import ops
 from anabranch.core import errors, framework, interrupts, one_time
-from anabranch.core.contract import api, hooks, opdef
+from anabranch.core.contract import absent, api, hooks, opdef
 
 PACKAGE = "anabranch"
 # Parts that publish names at the top or in namespaces of their own, in the order in which they load; those that are not
@@ -126,7 +126,8 @@ def _unknown(prefix: str, name: str) -> AttributeError:
     def advice() -> str:
         shown = f"tf.{prefix}.{name}" if prefix else f"tf.{name}"
         near = api.similar_names(f"{prefix}.{name}".strip("."), 0.75)
-        instead = f"one of {', '.join(near)}" if near else f"dir({shown.rpartition('.')[0]}) lists the names there are"
+        listed = f"one of {', '.join(near)}" if near else f"dir({shown.rpartition('.')[0]}) lists the names there are"
+        instead = absent.instead(shown.removeprefix("tf.")) or listed
         expected = f"a public name of {'namespace tf.' + prefix if prefix else 'the package'}"
         return f"module {PACKAGE!r} has no attribute {name!r}\n" + errors.message(shown, expected, instead)
 

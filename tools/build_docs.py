@@ -23,8 +23,8 @@ DOCS = ROOT / "docs"
 CONTENTS = {
     "Use": [
         "tour", "eager", "control_flow", "sequences", "models", "keras", "checkpoints", "records", "slim", "migrating",
-        "pytorch", "programs", "troubleshooting", "reliability", "debugging", "devices", "cluster", "platforms",
-        "performance",
+        "absent", "pytorch", "programs", "troubleshooting", "reliability", "debugging", "devices", "cluster",
+        "platforms", "performance",
     ],
     "Change": ["architecture", "extending", "testing", "notes/README"],
 }  # fmt: skip

@@ -46,6 +46,7 @@ class Library:
         without: parts of paths of files that are left out, and of tests: they need a network, or no TensorFlow.
         paths: further folders of ``PYTHONPATH``, below the folder given.
         environment: variables that its processes on a current Python get besides.
+        marks: an expression of pytest's marks: which tests its authors run often.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Library:
     without: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    marks: str = ""
 
 
 # Code that protobuf's compiler generated in 2019 makes descriptors directly, which protobuf's compiled
@@ -78,7 +80,12 @@ LIBRARIES = [
     Library("stable-baselines 2.10.2", "stable_baselines", ("tests/stable_baselines/tests/test_*.py",)),
     Library("keras-rl 0.4.2", "rl.agents", ("tests/keras_rl/tests/**/test_*.py",)),
     Library("textgenrnn 1.5.0", "textgenrnn", ("tutorials/textgenrnn_first.py",)),
-    Library("innvestigate 1.0.8", "innvestigate", ("sdist/innvestigate-1.0.8/innvestigate/tests/**/test_*.py",)),
+    Library(
+        "innvestigate 1.0.8",
+        "innvestigate",
+        ("sdist/innvestigate-1.0.8/innvestigate/tests/**/test_*.py",),
+        marks="fast",
+    ),
     Library("tensorforce 0.4.4", "tensorforce.agents", ("site/tensorforce/tests/test_*.py",)),
     Library(
         "tensorflow-privacy 0.2.2", "tensorflow_privacy", ("site/tensorflow_privacy/**/*_test*.py",), ("test_utils",)
@@ -104,8 +111,9 @@ LIBRARIES = [
     Library(
         "tensor2tensor 1.15.7",
         "tensor2tensor.models.transformer",
-        ("site2/tensor2tensor/models/transformer_test.py", "site2/tensor2tensor/layers/common_*_test.py"),
+        ("site2/tensor2tensor/models/*_test.py", "site2/tensor2tensor/layers/*_test.py"),
         paths=("site2",),
+        environment=_GENERATED_CODE_OF_2019,
     ),
 ]
 _OUTCOME = re.compile(r"^(\S+?\.py)::(\S.*?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b")
@@ -269,6 +277,7 @@ def main() -> int:
                 root = os.path.commonpath([str(path.resolve().parent) for path in files])
                 command = ["-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider", "-c", "pytest.ini"]
                 command += ["--continue-on-collection-errors"]
+                command += ["-m", library.marks] if library.marks else []
                 command += ["--rootdir", root, "-W", "ignore", *[str(path.resolve()) for path in files]]
                 with tempfile.TemporaryDirectory() as working:
                     (Path(working) / "pytest.ini").write_text("[pytest]\n")

@@ -44,14 +44,9 @@ def run(options: argparse.Namespace) -> int:
     except FileNotFoundError as problem:
         print(f"anabranch check: {problem}", file=sys.stderr)
         return 2
-    findings: list[check.Finding] = []
-    unreadable = 0
-    for path in files:
-        try:
-            findings += check.check_file(path)
-        except (SyntaxError, ValueError, OSError) as problem:
-            unreadable += 1
-            print(f"anabranch check: {path}: {problem}", file=sys.stderr)
+    findings, unreadable = check.check_files(files)
+    for path, problem in unreadable:
+        print(f"anabranch check: {path}: {problem}", file=sys.stderr)
     if options.json:
         print(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:

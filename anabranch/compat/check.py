@@ -33,22 +33,54 @@ class Finding(NamedTuple):
     instead: str
 
 
-def check_file(path: str) -> list[Finding]:
-    """The findings in a file; SyntaxError if it is no Python of this version."""
-    with tokenize.open(path) as file:
-        return check_source(file.read(), path)
+def check_files(paths: list[str]) -> tuple[list[Finding], list[tuple[str, str]]]:
+    """The findings in the files of one program, and the files that cannot be read, with the reasons.
+
+    A name that one file assigns (``tf.GraphKeys.TARGETS = ...``) is there for the others, too.
+    """
+    readers: list[_Reader] = []
+    unreadable: list[tuple[str, str]] = []
+    for path in paths:
+        try:
+            with tokenize.open(path) as file:
+                readers.append(_read(file.read(), path))
+        except (SyntaxError, ValueError, OSError) as problem:
+            unreadable.append((path, str(problem)))
+    assigned = set().union(*(reader.assigned for reader in readers))
+    return [finding for reader in readers for finding in reader.ordered(assigned)], unreadable
 
 
 def check_source(source: str, path: str = "<text>") -> list[Finding]:
-    """The findings in a program's text, in the order of its lines."""
+    """The findings in a program's text, in the order of its lines; SyntaxError if it is not Python of this version."""
+    reader = _read(source, path)
+    return reader.ordered(reader.assigned)
+
+
+def _read(source: str, path: str) -> _Reader:
+    """A reader that has read a program's text."""
     reader = _Reader(path)
-    nodes = [node for node in ast.walk(ast.parse(source, path)) if isinstance(node, _READ)]
+    tree = ast.parse(source, path)  # of every file, since one that Python cannot read is worth knowing of
+    if not any(root in source for root in ROOTS):
+        return reader
+    nodes = [node for node in _breadth_first(tree) if isinstance(node, _READ)]
     # First all bindings, since a function may use a name that the module binds further down.
     for node in nodes:
         reader.bind(node)
     for node in nodes:
         reader.read(node)
-    return sorted(set(reader.findings), key=lambda finding: (finding.line, finding.column, finding.symbol))
+    return reader
+
+
+def _breadth_first(tree: ast.AST) -> list[ast.AST]:
+    """The nodes of a tree in the order of `ast.walk`, which takes longer than the parser."""
+    nodes = [tree]
+    for node in nodes:  # the list grows while it is read
+        for child in vars(node).values():
+            if isinstance(child, ast.AST):
+                nodes.append(child)
+            elif isinstance(child, list):
+                nodes.extend(item for item in child if isinstance(item, ast.AST))
+    return nodes
 
 
 _READ = (ast.Import, ast.ImportFrom, ast.Assign, ast.Attribute, ast.Call)
@@ -103,7 +135,7 @@ def _member(module: str, name: str) -> Any:
 class _Reader:
     def __init__(self, path: str) -> None:
         self.path = path
-        self.findings: list[Finding] = []
+        self.findings: list[tuple[Finding, str]] = []  # each with the name that is missing, or ""
         self.inner: set[ast.AST] = set()  # names that are only the beginning of a longer one
         self.assigned: set[str] = set()  # names that the program itself makes: ``tf.mul = tf.multiply``
         self.names: dict[str, str] = {}  # a name of the program -> dotted name below tensorflow ("" is tensorflow)
@@ -144,17 +176,22 @@ class _Reader:
         return ".".join([*filter(None, [self.names[node.id]]), *reversed(parts)])
 
     # -------------------------------------------------------------------------------------------------------- findings
-    def add(self, node: Any, symbol: str, problem: str, instead: str) -> None:
-        """Note a finding at a node."""
-        self.findings.append(Finding(self.path, node.lineno, node.col_offset + 1, f"tf.{symbol}", problem, instead))
+    def add(self, node: Any, symbol: str, problem: str, instead: str, missing: str = "") -> None:
+        """Note a finding at a node, with the name that is missing if that is the problem."""
+        finding = Finding(self.path, node.lineno, node.col_offset + 1, f"tf.{symbol}", problem, instead)
+        self.findings.append((finding, missing))
+
+    def ordered(self, assigned: set[str]) -> list[Finding]:
+        """The findings by line, without names that the program assigns."""
+        findings = {finding for finding, missing in self.findings if missing not in assigned}
+        return sorted(findings, key=lambda finding: (finding.line, finding.column, finding.symbol))
 
     def missing(self, node: Any, dotted: str, there: str) -> None:
         """Note a name that is not there."""
         name = dotted.removeprefix("compat.v1.")
         missing_part = name[len(there) :].lstrip(".")
         name = ".".join(filter(None, [there, missing_part.split(".")[0]]))
-        if name not in self.assigned:
-            self.add(node, name, *_absence(name))
+        self.add(node, name, *_absence(name), missing=name)
 
     def read(self, node: ast.AST) -> None:
         """Note what a statement or expression uses that is not there."""
@@ -204,7 +241,7 @@ class _Reader:
             or there != dotted.removeprefix("compat.v1.").removeprefix("compat.v1")
         ):
             return
-        for problem, instead in _wrong_arguments(value, dotted, node):
+        for problem, instead in _wrong_arguments(dotted, node):
             self.add(node, dotted, problem, instead)
 
 
@@ -215,17 +252,17 @@ def _absence(name: str) -> tuple[str, str]:
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def _parameters(function: Any) -> list[inspect.Parameter] | None:
+def _parameters(dotted: str) -> list[inspect.Parameter] | None:
     """The parameters of a function; None of what has none to be looked at: a message of a proto, for example."""
     try:
-        return list(inspect.signature(function).parameters.values())
+        return list(inspect.signature(lookup(dotted)[0]).parameters.values())
     except (TypeError, ValueError):
         return None
 
 
-def _wrong_arguments(function: Any, dotted: str, node: ast.Call) -> Iterator[tuple[str, str]]:
+def _wrong_arguments(dotted: str, node: ast.Call) -> Iterator[tuple[str, str]]:
     """Arguments of a call that the signature does not have."""
-    parameters = _parameters(function)
+    parameters = _parameters(dotted)
     if parameters is None:
         return
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):

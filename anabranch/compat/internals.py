@@ -217,6 +217,8 @@ keras.layers.recurrent keras.layers.embeddings keras.layers.normalization keras.
 keras.layers.advanced_activations keras.layers.noise keras.layers.local keras.engine.base_layer: keras.layers
 keras.models keras.engine.training keras.engine.sequential keras.engine.saving: keras.models
 keras.engine.input_layer: keras keras.layers
+keras.saving keras.saving.save keras.saving.hdf5_format keras.saving.model_config keras.saving.saving_utils:
+    keras.models @keras.v1.saving
 keras.engine: keras.layers keras.models
 keras.backend: keras.backend
 keras.activations: keras.activations
@@ -430,9 +432,16 @@ def places(module: str) -> list[str] | None:
         return [f"contrib.{match[1]}", *_BESIDE_CONTRIB.get(match[1], [])]
     if module in ("python", "core", "examples") or re.match(r"core(\.\w+)+$", module):
         return []
-    if module.startswith(("python.", "examples.")) and any(known.startswith(module + ".") for known in MODULES):
+    if module in _folders():
         return []
     return None
+
+
+@functools.cache
+def _folders() -> frozenset[str]:
+    """The folders that internal modules lie in."""
+    modules = [module.split(".") for module in MODULES if module.startswith(("python.", "examples."))]
+    return frozenset(".".join(parts[:size]) for parts in modules for size in range(2, len(parts)))
 
 
 def special(table: str, name: str) -> Any:
@@ -453,10 +462,20 @@ def _protos(name: str) -> Any:
     raise AttributeError(name)
 
 
+@functools.lru_cache(maxsize=1)
+def _types_in_lower_case(count: int) -> dict[str, str]:
+    """Each type of op by its name in lower case; ``count`` is the number of types, which programs add to."""
+    by_name: dict[str, str] = {}
+    for kind in opdef.all_definitions():
+        by_name.setdefault(kind.lower(), kind)
+    return by_name
+
+
 def _generated(name: str) -> Callable[..., Any]:
     """The function of an op under the snake-case form of its type, as TensorFlow generates them."""
     wanted = name.strip("_").replace("_", "").lower()
-    opdef_kind = next((kind for kind in opdef.all_definitions() if kind.lower() == wanted), None)
+    definitions = opdef.all_definitions()
+    opdef_kind = _types_in_lower_case(len(definitions)).get(wanted)
     if opdef_kind is None:
         raise AttributeError(name)
     definition = opdef.lookup(opdef_kind)

@@ -7,25 +7,10 @@ from importlib import resources
 
 from anabranch import contrib
 from anabranch.core import errors
-from anabranch.core.contract import api
+from anabranch.core.contract import absent, api
 
 # Names of TensorFlow 2 that programs for version 1 meet now and then.
-_SECOND = {
-    "optimizers": "tf.train",
-    "saved_model.save": "tf.saved_model.simple_save",
-    "distribute": "tf.device, or tf.train.Server with tf.train.replica_device_setter",
-}
-# Whole libraries: what does their work.
-_LIBRARIES = {
-    "estimator": "a training loop with tf.train.MonitoredTrainingSession",
-    "feature_column": "tf.layers on tensors that you make of the columns",
-    "tpu": "plain optimizers and a session: XLA compiles for the device at hand",
-    "lite": "the GraphDef of tf.graph_util.convert_variables_to_constants",
-    "raw_ops": "the public function of the op, or tf.build_op",
-    "python.keras": "tf.keras",
-    "python.estimator": "tf.train.MonitoredTrainingSession",
-    "python.tpu": "plain optimizers and a session",
-}
+_SECOND = ("optimizers", "saved_model.save", "distribute")
 
 
 @functools.cache
@@ -36,7 +21,7 @@ def known_names() -> frozenset[str]:
 
 def belongs_to(name: str) -> str:
     """The version of TensorFlow that a name (without ``tf.``) belongs to, as text."""
-    if _prefix(name, _SECOND):
+    if any(f"{name}.".startswith(f"{second}.") for second in _SECOND):
         return "TensorFlow 2, and 1.x's last versions"
     if name.split(".")[0] in ("python", "core", "compiler"):
         return "TensorFlow's internals, which are not public"
@@ -49,23 +34,10 @@ def belongs_to(name: str) -> str:
     return "no TensorFlow 1.x that is known here: a name of the program's own, or misspelt"
 
 
-def _prefix(name: str, table: dict[str, str]) -> str | None:
-    parts = name.split(".")
-    for size in range(len(parts), 0, -1):
-        if (key := ".".join(parts[:size])) in table:
-            return key
-    return None
-
-
 def instead(name: str) -> str:
     """What to write instead of a name (without ``tf.``) that is not here."""
-    library = name.split(".")[1] if name.startswith("contrib.") else ""
-    if library in contrib.ELSEWHERE:
-        return contrib.ELSEWHERE[library]
-    for table in (_SECOND, _LIBRARIES):
-        key = _prefix(name, table)
-        if key is not None:
-            return table[key]
+    if (advice := absent.instead(name)) is not None:
+        return advice
     if near := api.similar_names(name, 0.8):
         return f"one of {', '.join(near)}"
     if name.startswith("contrib."):

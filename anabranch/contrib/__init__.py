@@ -14,26 +14,10 @@ import pkgutil
 from typing import Any
 
 from anabranch.core import errors
-from anabranch.core.contract import api
+from anabranch.core.contract import absent, api
 
 _find, _listing = api.module_attributes("contrib")
 _modules = frozenset(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
-# Libraries of TensorFlow 1.15's contrib that are not here, and what does their work.
-ELSEWHERE = {
-    "bayesflow": "tf.random_* and a loop of your own",
-    "boosted_trees": "scikit-learn or XGBoost",
-    "cloud": "fsspec, and local files for the program",
-    "estimator": "a training loop with tf.train.MonitoredTrainingSession",
-    "factorization": "scikit-learn",
-    "gan": "losses and optimizers used directly",
-    "learn": "a training loop with tf.train.MonitoredTrainingSession",
-    "quantize": "float graphs",
-    "tensor_forest": "scikit-learn",
-    "tensorrt": "the session, which XLA compiles",
-    "timeseries": "statsmodels",
-    "tpu": "plain optimizers and a session: XLA compiles for the device at hand",
-    "xla": "nothing: every step is compiled by XLA",
-}
 
 
 def __getattr__(name: str) -> Any:
@@ -42,13 +26,14 @@ def __getattr__(name: str) -> Any:
     try:
         return _find(name)
     except AttributeError:
-        if name not in ELSEWHERE:
+        instead = absent.instead(f"contrib.{name}")
+        if instead is None:
             raise
         raise AttributeError(
             errors.message(
                 f"tf.contrib.{name}, a library of TensorFlow 1.x that is not here",
                 f"one of {', '.join(__dir__())}",
-                ELSEWHERE[name],
+                instead,
             ),
             name=name,
         ) from None

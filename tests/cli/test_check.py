@@ -107,3 +107,36 @@ def test_names_that_the_program_makes_and_attributes_of_the_module():
 def test_what_is_inside_of_calls_and_subscripts_is_read():
     source = "import tensorflow as tf\nx = tf.nosuch_a(tf.nosuch_b)[tf.nosuch_c].tf.nosuch_d\n"
     assert [f.symbol for f in check.check_source(source)] == ["tf.nosuch_a", "tf.nosuch_b", "tf.nosuch_c"]
+
+
+def test_names_that_another_file_of_the_program_assigns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "keys.py").write_text("import tensorflow as tf\ntf.GraphKeys.TARGETS = 'targets'\n")
+    user = tmp_path / "user.py"
+    user.write_text("import tensorflow as tf\ntf.GraphKeys.TARGETS\ntf.GraphKeys.INPUTS\n")
+    code, out, _ = status(capsys, str(tmp_path))
+    assert code == 1
+    assert f"{user}:3:1: tf.GraphKeys.INPUTS is not there" in out
+    assert out.endswith("1 findings in 2 files\n")
+
+
+def test_calls_of_what_cannot_be_hashed():
+    assert check.check_source("import tensorflow as tf\ntf.test.mock.call(1)\n") == []
+
+
+def test_only_files_that_name_tensorflow_are_walked_and_a_name_is_explained_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked: list[object] = []
+    walk = check._breadth_first
+    monkeypatch.setattr(check, "_breadth_first", lambda tree: walked.append(tree) or walk(tree))
+    explained: list[str] = []
+    instead = check.versions.instead
+    monkeypatch.setattr(check.versions, "instead", lambda name: explained.append(name) or instead(name))
+    for number in range(20):
+        (tmp_path / f"other{number}.py").write_text("import numpy as np\nnp.nothing\n")
+        (tmp_path / f"user{number}.py").write_text("import tensorflow as tf\n" + "tf.nothing_of_the_kind(1)\n" * 10)
+    findings, unreadable = check.check_files([str(path) for path in sorted(tmp_path.iterdir())])
+    assert len(findings) == 200
+    assert unreadable == []
+    assert len(walked) == 20
+    assert explained == ["nothing_of_the_kind"]
