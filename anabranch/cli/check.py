@@ -45,8 +45,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"anabranch check: {problem}", file=sys.stderr)
         return 2
     findings, unreadable = check.check_files(files)
-    for path, problem in unreadable:
-        print(f"anabranch check: {path}: {problem}", file=sys.stderr)
+    for path, reason in unreadable:
+        print(f"anabranch check: {path}: {reason}", file=sys.stderr)
     if options.json:
         print(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:

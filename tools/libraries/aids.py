@@ -1,4 +1,4 @@
-"""What Python, NumPy, SciPy, h5py and pytest have lost since the libraries were written, given back.
+"""What Python, NumPy, SciPy, h5py, matplotlib and pytest have lost since the libraries were written, given back.
 
 `tools/run_libraries.py` makes this file the `sitecustomize` of the processes that it starts on a current Python. It
 names nothing of TensorFlow. Names of `collections` and `numpy` come from `anabranch run`.
@@ -129,7 +129,19 @@ def _patch_networkx(module):
             setattr(module, old, getattr(module, new))
 
 
+def _patch_colormaps(module):
+    """The function that finds a colour map, as it was until matplotlib 3.9."""
+    if not hasattr(module, "get_cmap"):
+
+        def get_cmap(name=None, lut=None):
+            colours = module._colormaps.get_cmap(name)
+            return colours if lut is None else colours.resampled(lut)
+
+        module.get_cmap = get_cmap
+
+
 _PATCHES = {
+    "matplotlib.cm": _patch_colormaps,
     "networkx": _patch_networkx,
     "PIL.Image": _patch_pillow,
     "scipy.misc": _patch_scipy_special,
