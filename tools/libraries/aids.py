@@ -70,6 +70,16 @@ def _reshape_to(a, /, shape=None, order="C", *, newshape=None, **kwargs):
 
 vars(np)["reshape"] = _reshape_to
 
+_meshgrid = np.meshgrid
+
+
+def _meshgrid_list(*arrays, **kwargs):
+    """`np.meshgrid`, whose result was a list until NumPy 2."""
+    return list(_meshgrid(*arrays, **kwargs))
+
+
+vars(np)["meshgrid"] = _meshgrid_list
+
 
 def _patch_scipy_special(module):
     """Names of SciPy 1.2."""

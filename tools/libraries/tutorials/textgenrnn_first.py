@@ -29,21 +29,25 @@ def in_a_folder(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def textgen():
+    """Make the library's own model."""
     return textgenrnn()
 
 
 @pytest.mark.parametrize("prefix", sorted(GREEDY))
 def test_what_is_generated_at_temperature_0(textgen, prefix):
+    """Compare texts with TensorFlow's."""
     (text,) = textgen.generate(1, prefix=prefix or None, temperature=0.0, max_gen_length=60, return_as_list=True)
     assert text == GREEDY[prefix]
 
 
 def test_samples(textgen, capsys):
+    """Print samples at two temperatures."""
     textgen.generate_samples(n=1, temperatures=[0.2, 1.0], max_gen_length=30)
     assert capsys.readouterr().out.count("Temperature") == 2
 
 
 def test_training_saving_and_loading():
+    """Train, and find the same weights in a file."""
     textgen = textgenrnn(name="trained")
     before = textgen.model.get_weights()
     textgen.train_on_texts(TEXTS, num_epochs=2, gen_epochs=0, batch_size=64, verbose=0)
@@ -60,6 +64,7 @@ def test_training_saving_and_loading():
 
 @pytest.mark.parametrize("word_level", [False, True])
 def test_a_new_model(word_level):
+    """Train a model from nothing, and load it again."""
     textgen = textgenrnn(name="new")
     textgen.train_on_texts(
         list(TEXTS),
@@ -84,6 +89,7 @@ def test_a_new_model(word_level):
 
 
 def test_labels_of_context():
+    """Train with a label beside each text."""
     textgen = textgenrnn(name="labelled")
     labels = ["animals", "boxes"] * 8
     textgen.train_on_texts(TEXTS, context_labels=labels, num_epochs=1, gen_epochs=0, batch_size=64, verbose=0)
@@ -91,6 +97,7 @@ def test_labels_of_context():
 
 
 def test_training_from_a_file(tmp_path):
+    """Train on the lines of a file."""
     path = tmp_path / "texts.txt"
     path.write_text("header\n" + "\n".join(TEXTS))
     textgen = textgenrnn(name="file")
