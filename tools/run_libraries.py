@@ -275,7 +275,8 @@ def main() -> int:
             for group in groups:
                 files = [names[name] for name in group]
                 root = os.path.commonpath([str(path.resolve().parent) for path in files])
-                command = ["-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider", "-c", "pytest.ini"]
+                # Native tracebacks: pytest's own parse the source, at which CPython 3.11 fails deep in a stack.
+                command = ["-m", "pytest", "-v", "--tb=native", "-p", "no:cacheprovider", "-c", "pytest.ini"]
                 command += ["--continue-on-collection-errors"]
                 command += ["-m", library.marks] if library.marks else []
                 command += ["--rootdir", root, "-W", "ignore", *[str(path.resolve()) for path in files]]

@@ -11,6 +11,7 @@ from typing import Any
 from anabranch.core.contract import kernels
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation
+from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import shapes
 from anabranch.runtime.plans import epilogue, layers, program_groups, shape_families, waves
 from anabranch.runtime.plans.items import HostItem, Segment
@@ -25,7 +26,7 @@ def host_slices(plan: Any, segment: Segment) -> frozenset[Operation]:
     plan.host_slices = frozenset()
     inside = set(segment.ops)
     needed = (*plan.required_static, *plan.required_bounds)
-    stack = [tensor.op for tensor in needed if plan.producer(tensor) is not None]
+    stack = [key.op for key in needed if not isinstance(key, StateKey) and plan.producer(key) is not None]
     while stack:
         op = stack.pop()
         definition = op.definition
@@ -72,7 +73,7 @@ def arrange_segment(plan: Any, segment: Segment) -> list[Any]:
         for position, key in enumerate(plan.sources(op)):
             maker = plan.producer(key)
             if maker in inside and maker is not None:
-                links[maker] = links.get(maker, False) or _known_before(plan, op, position)
+                links[maker] = links.get(maker, False) or _known_before(plan, op, position, key)
         for first in before[op]:
             if on_host[first] or on_host[op] or plan.device[first] == plan.device[op]:
                 links.setdefault(first, False)  # else all effects of both commit together, in any order
@@ -118,9 +119,10 @@ def arrange_segment(plan: Any, segment: Segment) -> list[Any]:
     return [*items, *(HostItem(op, plan.sources(op), ()) for op in waiting)]
 
 
-def _known_before(plan: Any, op: Operation, position: int) -> bool:
+def _known_before(plan: Any, op: Operation, position: int, key: ValueKey | None) -> bool:
     """Whether an input must be there before the program of ``op`` is compiled."""
     if position >= len(op._inputs):
         return False
-    tensor = op._inputs[position]
-    return tensor in plan.required_static or (tensor in plan.required_bounds and op.definition.effect.kind == "body")
+    if key in plan.required_static:
+        return True
+    return op._inputs[position] in plan.required_bounds and op.definition.effect.kind == "body"

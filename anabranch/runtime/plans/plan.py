@@ -90,7 +90,7 @@ class Plan:
             and fetch.dtype.is_ref
             and reach.maker_of(fetch).definition.makes == "variable"
         }
-        self.required_static: set[Tensor] = set()
+        self.required_static: set[ValueKey] = set()
         self.required_bounds: set[Tensor] = set()
         """Integers that bound how often a loop runs: known, rounded up, when the loop is compiled."""
         self._views: Cache[Any, state.BodyView] = Cache("views of bodies", MOST_VIEWS)
@@ -366,7 +366,7 @@ class Plan:
     def require(self, need: Exception, segment: Segment, items: list[Any]) -> None:
         """Arranges anew for what tracing, or a run, of ``items`` found out. (More room needs no new arrangement.)"""
         if isinstance(need, lowering.CutNeeded):
-            self.require_static(need.tensor, segment, items)
+            self.require_static(need, segment, items)
         elif isinstance(need, lowering.BoundNeeded):
             self.require_bound(need.tensor, segment, items)
         elif isinstance(need, lowering.HostNeeded):
@@ -419,19 +419,26 @@ class Plan:
                 self.required_bounds.add(tensor)
                 self.arrange(self.tier)
 
-    def require_static(self, tensor: Tensor, segment: Segment, items: list[Any]) -> None:
-        """Notes that ``tensor`` must be known before its consumer is compiled, and arranges anew.
+    def require_static(self, need: lowering.CutNeeded, segment: Segment, items: list[Any]) -> None:
+        """Notes that a value must be known before its consumer is compiled, and arranges anew.
 
-        ``items`` are those of ``segment`` that asked for it; another step may have had them replaced already.
+        ``items`` are those of ``segment`` that asked for it; another step may have had them replaced already. What is
+        noted is where the consumer takes the value from: of a variable that is a reference, one of its versions.
         """
+        keys: set[ValueKey] = {need.tensor}
+        if need.op in self._sources:
+            pairs = zip(need.op._inputs, self.sources(need.op), strict=True)
+            keys = {key for tensor, key in pairs if tensor is need.tensor and key is not None}
         with self._arranging:
             if segment.items is not items:
                 return
-            if tensor in self.required_static:
+            if keys <= self.required_static:
                 raise errors.InternalError(
-                    None, tensor.op, f"{tensor.name!r} is still not known at compile time after the step was cut there"
+                    None,
+                    need.tensor.op,
+                    f"{need.tensor.name!r} is still not known at compile time after the step was cut there",
                 )
-            self.required_static.add(tensor)
+            self.required_static |= keys
             self.arrange(self.tier)
 
     def runs_on_host(self, op: Operation) -> bool:

@@ -64,7 +64,8 @@ def make_program(
             plan.writers[StateKey(key.maker, segment.index, i)] in inside for i in range(1, key.index + 1)
         )
         first = plan.writers[StateKey(key.maker, segment.index, 1)]
-        if is_final and owns and whole_chain and first.definition.effect.reads:
+        known = base in plan.required_static  # a value that the program is compiled for is not one of its arguments
+        if is_final and owns and whole_chain and first.definition.effect.reads and not known:
             donated[base] = key
         elif is_final or key in consumers_outside:
             kept.append(key)

@@ -181,3 +181,44 @@ def test_the_cost_of_a_step_whose_shapes_come_several_at_once():
         assert [value.shape for value in found] == [(2, 6, 5, 2), (3, 3, 2, 4)]
         assert found[0][0, 2, 2, 0] == 9 * 4
         assert found[1][1, 1, 0, 0] == 2 * 6 * 5
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_variables_that_a_program_must_know(use_resource):
+    with tf.Graph().as_default():
+        n = tf.get_variable("n", initializer=3, trainable=False, use_resource=use_resource)
+        start = tf.get_variable("start", initializer=1, trainable=False, use_resource=use_resource)
+        rows = tf.get_variable("rows", initializer=np.zeros([8], np.float32), use_resource=use_resource)
+        first = tf.range(start, start + n) * 2
+        with tf.control_dependencies([first]):
+            grown = tf.assign_add(n, 2)
+        with tf.control_dependencies([grown]):
+            second = tf.one_hot(tf.range(tf.identity(n)), n + 0)
+            written = tf.scatter_add(rows, tf.range(start, start + n), tf.fill([n + 0], 1.0))
+        branch = tf.cond(start > 0, lambda: tf.reduce_max(tf.range(1, start + 5)), lambda: 0)
+        with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+            session.run(tf.global_variables_initializer())
+            a, b, c, d, _ = session.run([first, second, branch, grown, written])
+            assert (a.tolist(), b.tolist(), c, d) == ([2, 4, 6], np.eye(5).tolist(), 5, 5)
+            assert session.run([rows, n])[0].tolist() == [0, 1, 1, 1, 1, 1, 0, 0]
+            a, b, _ = session.run([first, second, written])
+            assert (a.tolist(), b.tolist()) == ([2, 4, 6, 8, 10], np.eye(7).tolist())
+            assert session.run(rows).tolist() == [0, 2, 2, 2, 2, 2, 1, 1]
+
+
+def test_a_ring_of_rows_that_starts_where_a_variable_says():
+    with tf.Graph().as_default():
+        ring = tf.get_variable("ring", initializer=np.zeros([5], np.float32), trainable=False, use_resource=False)
+        index = tf.get_variable("index", initializer=0, trainable=False, use_resource=False)
+        fed = tf.placeholder(tf.float32, [None])
+        count = tf.shape(fed)[0]
+        places = tf.range(index, index + count) % 5
+        stored = tf.scatter_update(ring, places, fed)
+        with tf.control_dependencies([stored]):
+            moved = tf.assign(index, (index + count) % 5)
+        with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+            session.run(tf.global_variables_initializer())
+            for values in ([1, 2], [3, 4, 5], [6], [7, 8, 9]):
+                session.run(moved, {fed: values})
+            assert session.run([ring, index])[0].tolist() == [6, 7, 8, 9, 5]
+            assert session.run(index) == 4
