@@ -103,6 +103,8 @@ class _Dequeue(_Ticket):
                 return False
             self.count, wanted = len(self.taken) + size, size
         moved = max(0, min(wanted, queue._available()))
+        if queue.sorts and moved < wanted:
+            return False
         for _ in range(moved):
             self.taken.append(queue._take())
         self.done = len(self.taken) == self.count
@@ -127,6 +129,9 @@ class _Close(_Ticket):
 
 class Queue:
     """First in, first out; base of the others."""
+
+    sorts = False
+    """Whether what one dequeue gives is sorted: it then takes its rows together, once there are as many."""
 
     kind = "FIFOQueue"
 
@@ -472,6 +477,7 @@ class PriorityQueue(Queue):
     """Give out the row with the smallest first component, an int64 scalar; equal ones in order of arrival."""
 
     kind = "PriorityQueue"
+    sorts = True
 
     def __init__(self, name: str, attrs: dict[str, Any]) -> None:
         own = {**attrs, "component_types": self._maker_types(attrs), "shapes": self._maker_shapes(attrs)}

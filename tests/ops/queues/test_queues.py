@@ -241,6 +241,24 @@ def test_shared_shuffles_agree_on_the_seed():
     assert len(seeds) == 1
 
 
+def test_what_one_dequeue_of_a_priority_queue_gives_is_sorted(session):
+    """It takes nothing before there is all that it asks for: what comes later may be smaller."""
+    queue = tf.PriorityQueue(20, tf.string, shapes=[()])
+    priorities = tf.placeholder(tf.int64, [None])
+    put = queue.enqueue_many([priorities, tf.as_string(priorities)])
+    many, up_to = queue.dequeue_many(4), queue.dequeue_up_to(4)
+    session.run(put, {priorities: [5, 9]})
+    waiting = Background(session.run, many[0])
+    session.run(put, {priorities: [7]})
+    assert session.run(queue.size()) == 3
+    session.run(put, {priorities: [1, 3]})
+    assert waiting.result().tolist() == [1, 3, 5, 7]
+    waiting = Background(session.run, up_to[0])
+    session.run(put, {priorities: [2, 4]})
+    session.run(queue.close())
+    assert waiting.result().tolist() == [2, 4, 9]
+
+
 def test_priorities(session):
     queue = tf.PriorityQueue(20, tf.string, shapes=[()])
     assert (queue.dtypes, [shape.as_list() for shape in queue.shapes]) == ([tf.int64, tf.string], [[], []])
