@@ -46,9 +46,9 @@ def _directed(selector: Dataset, datasets: Sequence[Dataset]) -> Dataset:
                 "All datasets must have the same type and class.\n"
                 + errors.message(f"{first!r} and {other!r}", "datasets of like elements", "dataset.map(...)")
             )
-    spec = first.element_spec
+    spec = first._spec
     for other in datasets[1:]:
-        spec = structure.common_spec(spec, other.element_spec)
+        spec = structure.common_spec(spec, other._spec)
     tensors = [dataset._variant_tensor for dataset in datasets]
     variant = build("DirectedInterleaveDataset", selector._variant_tensor, tensors, **structure.attrs_of(spec))
     return Dataset(variant, spec, (selector, *datasets))
@@ -71,7 +71,7 @@ def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset) -
         ...     session.run(element).tolist()
         [b'a', b'b', b'a', b'b']
     """
-    if not structure.is_compatible(choice_dataset.element_spec, NUMBER):
+    if not structure.is_compatible(choice_dataset._spec, NUMBER):
         raise TypeError(
             "`choice_dataset` must be a dataset of scalar `tf.int64` tensors.\n"
             + errors.message(f"{choice_dataset!r}", "numbers of datasets", "Dataset.range(2).repeat()")

@@ -67,11 +67,6 @@ class Dataset(structure.OfElements):
 
     # ---------------------------------------------------------------------------------------------- what it consists of
     @property
-    def element_spec(self) -> Any:
-        """The structure of its elements: a component for each leaf."""
-        return self._spec
-
-    @property
     def _attrs(self) -> dict[str, Any]:
         return structure.attrs_of(self._spec)
 

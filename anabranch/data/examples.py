@@ -42,7 +42,7 @@ def parse_example_dataset(features: Mapping[str, Any] | None, num_parallel_calls
     raw = raw_features(features, EXAMPLE_KINDS)
 
     def apply(dataset: Dataset) -> Dataset:
-        given = dataset.element_spec
+        given = dataset._spec
         if not structure.is_compatible(given, TensorComponent(dtypes.string, TensorShape([None]))):
             raise TypeError(
                 "Input dataset should be a dataset of vectors of strings\n"

@@ -8,8 +8,11 @@ from typing import Any
 from anabranch.core.contract import api
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
+from anabranch.core.graph.sparse_tensor import SparseTensorSpec
+from anabranch.core.values.tensor_spec import TensorSpec
 from anabranch.data import structure
 from anabranch.data.dataset import AUTOTUNE, Dataset, number, of_variant, seeds
+from anabranch.data.structure import of_signature
 
 api.publish_as("data.experimental.AUTOTUNE", AUTOTUNE)
 Transformation = Callable[[Dataset], Dataset]
@@ -29,7 +32,7 @@ def get_single_element(dataset: Dataset) -> Any:
     if not isinstance(dataset, Dataset):
         raise TypeError("`dataset` must be a `tf.data.Dataset` object.")
     tensors = build("DatasetToSingleElement", dataset._variant_tensor, **dataset._attrs)
-    return structure.from_tensors(dataset.element_spec, tensors if isinstance(tensors, list) else [tensors])
+    return structure.from_tensors(dataset._spec, tensors if isinstance(tensors, list) else [tensors])
 
 
 @public("data.experimental.shuffle_and_repeat", "contrib.data.shuffle_and_repeat")
@@ -130,20 +133,20 @@ def to_variant(dataset: Dataset) -> Any:
 
 @public("data.experimental.from_variant")
 def from_variant(variant: Any, structure: Any) -> Dataset:
-    """The dataset of a variant tensor, whose elements have a structure of components (see ``get_structure``)."""
-    return of_variant(variant, structure)
+    """The dataset of a variant tensor, whose elements have a structure that ``get_structure`` gave of another."""
+    return of_variant(variant, of_signature(structure))
 
 
 @public("data.experimental.TensorStructure")
-def tensor_structure(dtype: Any, shape: Any) -> Any:
-    """The component of tensors of a dtype and a static shape."""
-    return structure.TensorComponent(structure.dtypes.as_dtype(dtype), structure.shapes.as_shape(shape))
+def tensor_structure(dtype: Any, shape: Any) -> TensorSpec:
+    """The structure of tensors of a dtype and a static shape."""
+    return TensorSpec(shape, dtype)
 
 
 @public("data.experimental.SparseTensorStructure")
-def sparse_tensor_structure(dtype: Any, shape: Any) -> Any:
-    """The component of sparse tensors of a dtype and a static dense shape."""
-    return structure.SparseComponent(structure.dtypes.as_dtype(dtype), structure.shapes.as_shape(shape))
+def sparse_tensor_structure(dtype: Any, shape: Any) -> SparseTensorSpec:
+    """The structure of sparse tensors of a dtype and a static dense shape."""
+    return SparseTensorSpec(shape, dtype)
 
 
 __getattr__, __dir__ = api.module_attributes("data.experimental")

@@ -34,7 +34,7 @@ def size(value: Any, name: str, default: int) -> Tensor:
 def _of_files(filenames: Any, read: Callable[[Any], Dataset], parallel: Any) -> Dataset:
     """The elements of files: of all in a row, or of ``parallel`` of them in turn."""
     if isinstance(filenames, Dataset):
-        component = filenames.element_spec
+        component = filenames._spec
         if not (isinstance(component, TensorComponent) and component.dtype is dtypes.string):
             raise TypeError(
                 "`filenames` must be a `tf.data.Dataset` of `tf.string` elements.\n"
@@ -62,7 +62,7 @@ class _FileDataset(Dataset):
     """A dataset that is what another one is."""
 
     def __init__(self, dataset: Dataset) -> None:
-        super().__init__(dataset._variant_tensor, dataset.element_spec, tuple(dataset._inputs()))
+        super().__init__(dataset._variant_tensor, dataset._spec, tuple(dataset._inputs()))
 
 
 @public("data.TextLineDataset", "contrib.data.TextLineDataset")
@@ -227,7 +227,7 @@ class TFRecordWriter:
                 "`dataset` must be a `tf.data.Dataset` object.\n"
                 + errors.message(type(dataset).__name__, "a dataset", "tf.data.Dataset.from_tensor_slices(strings)")
             )
-        if not structure.is_compatible(dataset.element_spec, _STRING):
+        if not structure.is_compatible(dataset._spec, _STRING):
             raise TypeError(
                 "`dataset` must produce scalar `DT_STRING` tensors whereas it produces shape "
                 f"{dataset.output_shapes} and types {dataset.output_types}\n"

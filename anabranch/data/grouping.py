@@ -75,7 +75,7 @@ def group_by_window(
     name = "tf.data.experimental.group_by_window()"
 
     def apply(dataset: Dataset) -> Dataset:
-        spec = dataset.element_spec
+        spec = dataset._spec
         key = function_bodies.trace(lambda *args: convert_to_tensor(key_func(*args), dtypes.int64), spec, name)
         _require_integer(key, "key_func")
         arguments = KEY, DatasetComponent(spec, of_variant)
@@ -133,10 +133,10 @@ def group_by_reducer(key_func: Callable[..., Any], reducer: Reducer) -> Transfor
     name = "tf.data.experimental.group_by_reducer()"
 
     def apply(dataset: Dataset) -> Dataset:
-        key = function_bodies.trace(key_func, dataset.element_spec, name)
+        key = function_bodies.trace(key_func, dataset._spec, name)
         _require_integer(key, "key_func")
         begin = function_bodies.trace_arguments(reducer.init_func, (KEY,), name)
-        reduce, state = function_bodies.trace_state(reducer.reduce_func, begin.spec, dataset.element_spec, name)
+        reduce, state = function_bodies.trace_state(reducer.reduce_func, begin.spec, dataset._spec, name)
         finish = function_bodies.trace(reducer.finalize_func, state, name)
         functions = {"key_func": key, "init_func": begin, "reduce_func": reduce, "finalize_func": finish}
         return dataset._calling_several("ExperimentalGroupByReducerDataset", functions, finish.spec)

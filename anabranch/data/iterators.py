@@ -137,7 +137,7 @@ class Iterator(structure.OfElements):
         """An operation that sets it to the beginning of ``dataset``, whose elements must be like its own."""
         with name_scope(name, "make_initializer") as scope:
             nest.assert_same_structure(self.output_types, dataset.output_types)
-            pairs = list(zip(nest.flatten(self._spec), nest.flatten(dataset.element_spec), strict=True))
+            pairs = list(zip(nest.flatten(self._spec), nest.flatten(dataset._spec), strict=True))
             for what, differs in (
                 ("classes", lambda mine, its: mine.legacy_class is not its.legacy_class and not _nested(mine, its)),
                 ("types", lambda mine, its: mine.legacy_type != its.legacy_type),
@@ -148,7 +148,7 @@ class Iterator(structure.OfElements):
                         f"{what} {getattr(dataset, f'output_{what}')!r}.\n"
                         + errors.message("a dataset of other elements", "one like the iterator", "dataset.map(...)")
                     )
-            if not structure.is_compatible(self._spec, dataset.element_spec):
+            if not structure.is_compatible(self._spec, dataset._spec):
                 raise TypeError(
                     f"Expected output shapes compatible with {self.output_shapes!r} but got dataset with output shapes "
                     f"{dataset.output_shapes!r}.\n"
@@ -213,11 +213,6 @@ class Iterator(structure.OfElements):
         summary.graph.add_to_collections([GraphKeys.SUMMARIES] if collections is None else collections, summary)
         return summary
 
-    @property
-    def element_spec(self) -> Any:
-        """The structure of its elements: a component for each leaf."""
-        return self._spec
-
 
 def _with_handle(iterator: Iterator, tensors: Any) -> Iterator:
     """The iterator as a function sees it, to which its handle is an argument."""
@@ -268,20 +263,20 @@ def initializable(dataset: Any, shared_name: str | None = None) -> Iterator:
             + errors.message("an initializer, where ops run at once", "a loop", "for element in dataset: ...")
         )
     complete = dataset._with_options_applied()
-    attrs = structure.attrs_of(dataset.element_spec)
+    attrs = structure.attrs_of(dataset._spec)
     handle = build("IteratorV2", container="", shared_name=shared_name or "", **attrs)
     with colocate_with(handle):
         initializer = build("MakeIterator", complete._variant_tensor, handle)
-    return _iterator(handle, initializer, dataset.element_spec)
+    return _iterator(handle, initializer, dataset._spec)
 
 
 def one_shot(dataset: Any) -> Iterator:
     """An iterator that goes through a dataset once: a function makes the dataset when it is first used."""
     if not current_builder().defers:
-        attrs = structure.attrs_of(dataset.element_spec)
+        attrs = structure.attrs_of(dataset._spec)
         handle = build("IteratorV2", container="", shared_name="", **attrs)
         build("MakeIterator", dataset._with_options_applied()._variant_tensor, handle)
-        return _iterator(handle, None, dataset.element_spec)
+        return _iterator(handle, None, dataset._spec)
     graph = get_default_graph()
     factory = Body(graph, graph.unique_name("make_dataset"), graph.current_body)
     factory.called = factory
@@ -289,10 +284,10 @@ def one_shot(dataset: Any) -> Iterator:
         with graph.building(factory):
             inside = _copied(dataset, factory)
             factory.outputs = [inside._with_options_applied()._variant_tensor]
-    attrs = structure.attrs_of(dataset.element_spec)
+    attrs = structure.attrs_of(dataset._spec)
     op = build_operation("OneShotIterator", (), {"dataset_factory": factory, **attrs})
     body_ops.own(op)
-    return _iterator(op._outputs[0], None, dataset.element_spec)
+    return _iterator(op._outputs[0], None, dataset._spec)
 
 
 def _copied(dataset: Any, factory: Body) -> Any:

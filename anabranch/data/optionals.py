@@ -73,7 +73,8 @@ class Optional:
     @staticmethod
     def none_from_structure(value_structure: Any) -> Optional:
         """The optional that holds nothing; ``value_structure`` is that of what another could hold."""
-        return Optional(build("OptionalNone"), value_structure)
+        known = None if value_structure is None else structure.of_signature(value_structure)
+        return Optional(build("OptionalNone"), known)
 
     def has_value(self, name: str | None = None) -> Tensor:
         """Whether there is a value, a bool scalar."""
@@ -101,8 +102,8 @@ class Optional:
 
     @property
     def value_structure(self) -> Any:
-        """The structure of the value: a component for each leaf."""
-        return self._spec
+        """The structure of the value: a `tf.TensorSpec` for each tensor."""
+        return None if self._spec is None else structure.type_specs(self._spec)
 
     element_spec = value_structure
 
@@ -120,6 +121,10 @@ class OptionalComponent(Component):
     value_structure: Any
     value_class = Optional
 
+    def __post_init__(self) -> None:
+        if self.value_structure is not None:
+            object.__setattr__(self, "value_structure", structure.of_signature(self.value_structure))
+
     @property
     def legacy_type(self) -> Any:
         return self
@@ -133,7 +138,7 @@ class OptionalComponent(Component):
     @staticmethod
     def from_value(value: Optional) -> OptionalComponent:
         """The component of an optional."""
-        return OptionalComponent(value.value_structure)
+        return OptionalComponent(value._spec)
 
     def to_tensor(self, value: Any) -> Tensor:
         tensor: Tensor = value._variant_tensor
@@ -180,9 +185,9 @@ def get_next_as_optional(iterator: Iterator) -> Optional:
     """An iterator's next element as an optional, which has no value at the end."""
     if not isinstance(iterator, Iterator):
         raise TypeError(errors.message(type(iterator).__name__, "an iterator", "dataset.make_one_shot_iterator()"))
-    attrs = structure.attrs_of(iterator.element_spec)
+    attrs = structure.attrs_of(iterator._spec)
     variant = build("IteratorGetNextAsOptional", iterator._iterator_resource, **attrs)
-    return Optional(variant, nest.map_structure(lambda component: component, iterator.element_spec))
+    return Optional(variant, nest.map_structure(lambda component: component, iterator._spec))
 
 
 Iterator.get_next_as_optional = get_next_as_optional  # type: ignore[attr-defined]

@@ -47,7 +47,7 @@ def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
         with name_scope("normalize_element"):
             state, spec = normalized(initial_state)
             tensors = structure.to_tensors(spec, state)
-        traced, spec = function_bodies.trace_state(scan_func, spec, dataset.element_spec, name, state_of)
+        traced, spec = function_bodies.trace_state(scan_func, spec, dataset._spec, name, state_of)
         scanned = dataset._stage(
             "ScanDataset",
             tensors,
@@ -67,7 +67,7 @@ def take_while(predicate: Callable[..., Any]) -> Transformation:
     """The elements before the first for which ``predicate`` does not give True, a scalar."""
 
     def apply(dataset: Dataset) -> Dataset:
-        traced = function_bodies.trace(predicate, dataset.element_spec, "tf.data.experimental.take_while()")
+        traced = function_bodies.trace(predicate, dataset._spec, "tf.data.experimental.take_while()")
         component = traced.spec
         if not (
             isinstance(component, TensorComponent)
@@ -78,7 +78,7 @@ def take_while(predicate: Callable[..., Any]) -> Transformation:
                 "`predicate` must return a scalar boolean tensor.\n"
                 + errors.message(f"{component!r}", "one boolean scalar", "take_while(lambda x: x < 10)")
             )
-        return dataset._calling("TakeWhileDataset", traced, "predicate", spec=dataset.element_spec)
+        return dataset._calling("TakeWhileDataset", traced, "predicate", spec=dataset._spec)
 
     return apply
 
@@ -88,7 +88,7 @@ def unique() -> Transformation:
     """Each element where it comes for the first time: integers (int32, int64) or strings."""
 
     def apply(dataset: Dataset) -> Dataset:
-        component = dataset.element_spec
+        component = dataset._spec
         if not isinstance(component, TensorComponent) or component.dtype not in (
             dtypes.int32,
             dtypes.int64,

@@ -45,6 +45,11 @@ class Component:
         return self.value_class
 
     @property
+    def type_spec(self) -> Any:
+        """What stands in ``element_spec``: the component itself where no `tf.TypeSpec` describes its values."""
+        return self
+
+    @property
     def flat_type(self) -> dtypes.DType:
         """The dtype of the tensor that an element holds."""
         return dtypes.variant
@@ -108,6 +113,10 @@ class TensorComponent(Component):
     value_class = GraphTensor
 
     @property
+    def type_spec(self) -> TensorSpec:
+        return TensorSpec(self.shape, self.dtype)
+
+    @property
     def flat_type(self) -> dtypes.DType:
         return self.dtype
 
@@ -151,6 +160,10 @@ class SparseComponent(Component):
     dtype: dtypes.DType
     shape: TensorShape
     value_class = SparseTensor
+
+    @property
+    def type_spec(self) -> SparseTensorSpec:
+        return SparseTensorSpec(self.shape, self.dtype)
 
     @property
     def outer_shape(self) -> TensorShape:
@@ -316,6 +329,11 @@ def spec_of(element: Any) -> Any:
     return nest.map_structure(component_of, element)
 
 
+def type_specs(spec: Any) -> Any:
+    """What programs see of a structure of components; :func:`of_signature` takes it back."""
+    return nest.map_structure(lambda component: component.type_spec, spec)
+
+
 def of_signature(signature: Any) -> Any:
     """The structure of components of values that a structure of `tf.TypeSpec` describes."""
     return nest.map_structure(_of_type_spec, signature)
@@ -444,25 +462,34 @@ def is_compatible(spec: Any, other: Any) -> bool:
 class OfElements:
     """What has a structure of elements: a dataset, an iterator."""
 
+    _spec: Any
+    """The structure of its elements: a component for each leaf."""
+
     @property
     def element_spec(self) -> Any:
-        """The structure of its elements: a component for each leaf."""
-        raise NotImplementedError
+        """The structure of its elements: a `tf.TensorSpec` for each tensor, a `tf.SparseTensorSpec` for a sparse one.
+
+        Example:
+            >>> import anabranch as tf
+            >>> tf.data.Dataset.range(6).batch(2).element_spec
+            TensorSpec(shape=(None,), dtype=tf.int64, name=None)
+        """
+        return type_specs(self._spec)
 
     @property
     def output_types(self) -> Any:
         """The dtype of each component."""
-        return nest.map_structure(lambda component: component.legacy_type, self.element_spec)
+        return nest.map_structure(lambda component: component.legacy_type, self._spec)
 
     @property
     def output_shapes(self) -> Any:
         """The static shape of each component."""
-        return nest.map_structure(lambda component: component.legacy_shape, self.element_spec)
+        return nest.map_structure(lambda component: component.legacy_shape, self._spec)
 
     @property
     def output_classes(self) -> Any:
         """The class of each component: tf.Tensor, tf.SparseTensor."""
-        return nest.map_structure(lambda component: component.legacy_class, self.element_spec)
+        return nest.map_structure(lambda component: component.legacy_class, self._spec)
 
 
 @public("data.get_output_types")

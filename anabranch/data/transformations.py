@@ -44,7 +44,7 @@ def map_and_batch(
         )
 
     def apply(dataset: Dataset) -> Dataset:
-        traced = function_bodies.trace(map_func, dataset.element_spec, "tf.data.experimental.map_and_batch()")
+        traced = function_bodies.trace(map_func, dataset._spec, "tf.data.experimental.map_and_batch()")
         size = number(batch_size, "batch_size")
         if num_parallel_calls is not None:
             calls = number(num_parallel_calls, "num_parallel_calls")
@@ -84,7 +84,7 @@ def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Transformation:
     """
 
     def apply(dataset: Dataset) -> Dataset:
-        component = dataset.element_spec
+        component = dataset._spec
         if not isinstance(component, TensorComponent):
             raise TypeError(
                 "DenseToSparseDataset requires an input whose elements have a single component, whereas the input has "
@@ -150,7 +150,7 @@ def sliding_window_batch(
                 (window_stride, "window_stride"),
             )
         ]
-        spec = nest.map_structure(lambda component: component.batched(None), dataset.element_spec)
+        spec = nest.map_structure(lambda component: component.batched(None), dataset._spec)
         return dataset._stage("SlidingWindowDataset", *operands, spec=spec)
 
     return apply
@@ -179,7 +179,7 @@ def parallel_interleave(
 
     def apply(dataset: Dataset) -> Dataset:
         name = "tf.data.experimental.parallel_interleave()"
-        traced = function_bodies.trace(map_func, dataset.element_spec, name)
+        traced = function_bodies.trace(map_func, dataset._spec, name)
         cycle, block = number(cycle_length, "cycle_length"), number(block_length, "block_length")
         ahead = number(2 * block_length if buffer_output_elements is None else buffer_output_elements, "ahead")
         inputs = number(2 * cycle_length if prefetch_input_elements is None else prefetch_input_elements, "inputs")
@@ -205,8 +205,8 @@ def assert_element_shape(expected_shapes: Any) -> Transformation:
     """
 
     def apply(dataset: Dataset) -> Dataset:
-        components = nest.flatten(dataset.element_spec)
-        wanted = [shapes.as_shape(shape) for shape in nest.flatten_up_to(dataset.element_spec, expected_shapes)]
+        components = nest.flatten(dataset._spec)
+        wanted = [shapes.as_shape(shape) for shape in nest.flatten_up_to(dataset._spec, expected_shapes)]
         for component, shape in zip(components, wanted, strict=True):
             if not component.legacy_shape.is_compatible_with(shape):
                 raise ValueError(
@@ -215,9 +215,9 @@ def assert_element_shape(expected_shapes: Any) -> Transformation:
                 )
 
         def check(*element: Any) -> Any:
-            whole = element if function_bodies.unpacks(dataset.element_spec) else element[0]
+            whole = element if function_bodies.unpacks(dataset._spec) else element[0]
             leaves = [_of_shape(leaf, shape) for leaf, shape in zip(nest.flatten(whole), wanted, strict=True)]
-            return nest.pack_sequence_as(dataset.element_spec, leaves)
+            return nest.pack_sequence_as(dataset._spec, leaves)
 
         return dataset.map(check)
 

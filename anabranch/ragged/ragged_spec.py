@@ -129,5 +129,11 @@ class RaggedTensorSpec(BatchableTypeSpec):
         return self
 
 
+@public("data.experimental.RaggedTensorStructure")
+def ragged_tensor_structure(dtype: Any, shape: Any, ragged_rank: int) -> RaggedTensorSpec:
+    """The spec of ragged tensors of a dtype, a static shape and a number of ragged dimensions."""
+    return RaggedTensorSpec(shape, dtype, ragged_rank)
+
+
 for _class in (RaggedTensor, RaggedTensorValue):
     register_type_spec_from_value_converter(_class, RaggedTensorSpec.from_value)

@@ -18,7 +18,7 @@ from anabranch.core.values.composite_tensor import Expandable, type_spec_from_va
 from anabranch.core.values.shapes import TensorShape
 
 
-@public("TypeSpec")
+@public("TypeSpec", "data.experimental.Structure")
 class TypeSpec(Expandable):
     """Base of descriptions of values that tensors make up: `TensorSpec`, `SparseTensorSpec`, `RaggedTensorSpec`."""
 

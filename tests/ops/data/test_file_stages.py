@@ -79,7 +79,7 @@ def outcomes(dataset):
 def of(variant, attrs=TEXT):
     """What a variant tensor's dataset gives."""
     spec = [tf.data.Iterator.from_structure(kind, shape) for kind, shape in zip(*attrs.values(), strict=True)]
-    component = spec[0].element_spec if len(spec) == 1 else tuple(item.element_spec for item in spec)
+    component = spec[0]._spec if len(spec) == 1 else tuple(item._spec for item in spec)
     return outcomes(tf.data.Dataset(variant, component))
 
 

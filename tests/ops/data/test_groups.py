@@ -101,7 +101,7 @@ def test_another_spelling_of_an_op_type_gives_the_same(name, other, make):
     with tf.Graph().as_default():
         (variant,) = tf.import_graph_def(graph_def, return_elements=[dataset._variant_tensor.name], name="")
         assert variant.op.type == other or other == "ExperimentalDenseToSparseBatchDataset" or len(nodes) > len(renamed)
-        assert elements(tf.data.Dataset(variant, dataset.element_spec)) == wanted
+        assert elements(tf.data.Dataset(variant, dataset._spec)) == wanted
 
 
 def test_an_interleave_of_the_second_legacy_kind():
@@ -110,7 +110,7 @@ def test_an_interleave_of_the_second_legacy_kind():
     source, cycle, block, _sloppy, ahead, inputs = op.inputs
     attrs = {"output_types": [tf.int64], "output_shapes": [()], "f": op._attrs["f"]}
     again = build("LegacyParallelInterleaveDatasetV2", source, [], cycle, block, ahead, inputs, **attrs)
-    assert elements(tf.data.Dataset(again, dataset.element_spec)) == elements(dataset)
+    assert elements(tf.data.Dataset(again, dataset._spec)) == elements(dataset)
 
 
 def test_a_choice_can_end_with_the_first_dataset_that_ends():
@@ -118,7 +118,7 @@ def test_a_choice_can_end_with_the_first_dataset_that_ends():
     attrs = {"output_types": [tf.int64], "output_shapes": [()], "stop_on_empty_dataset": True}
     sources = [item._variant_tensor for item in (D.range(2), D.range(10, 20))]
     variant = build("DirectedInterleaveDataset", selector._variant_tensor, sources, **attrs)
-    assert elements(tf.data.Dataset(variant, selector.element_spec)) == [0, 10, 1]
+    assert elements(tf.data.Dataset(variant, selector._spec)) == [0, 10, 1]
 
 
 # ------------------------------------------------------------------------------------------------- what is refused

@@ -185,7 +185,7 @@ def test_elements_in_a_list_of_tensors():
 
 
 def _calling(kind, dataset, function, *operands, attr="f"):
-    traced = function_bodies.trace(function, dataset.element_spec, kind)
+    traced = function_bodies.trace(function, dataset._spec, kind)
     stage = build(kind, dataset._variant_tensor, [], *operands, **{attr: traced.body}, **NUMBER)
     function_bodies.own(stage.op)
     return E.from_variant(stage, D.range(1).element_spec)

@@ -62,7 +62,7 @@ def test_padded_batches_of_the_first_kind():
 
 def test_a_parallel_map_of_the_second_kind():
     numbers = D.range(4)
-    traced = function_bodies.trace(lambda x: x * x, numbers.element_spec, "Dataset.map()")
+    traced = function_bodies.trace(lambda x: x * x, numbers._spec, "Dataset.map()")
     stage = build("ParallelMapDatasetV2", variant(numbers), [], np.int64(2), f=traced.body, **NUMBER)
     function_bodies.own(stage.op)
     assert elements(stage) == [0, 1, 4, 9]
