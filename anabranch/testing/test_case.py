@@ -24,9 +24,9 @@ from absl.testing import absltest
 from google.protobuf import text_format
 
 from anabranch.core import device, errors
+from anabranch.core.graph import default_graph, operation, random_seed
 from anabranch.core.graph import graph as graphs
-from anabranch.core.graph import operation, random_seed
-from anabranch.core.graph.builder import current_builder, current_stack
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from anabranch.core.protos import config_pb2
@@ -108,9 +108,7 @@ class TestCase(absltest.TestCase):
         self._close()
         random.seed(RANDOM_SEED)
         np.random.seed(RANDOM_SEED)
-        # A test may begin inside of a graph's block; TensorFlow's leaves it, too.
-        current_stack()[:] = [one for one in current_stack()[-1:] if not one.defers]
-        graphs.reset_default_graph()
+        default_graph.leave_graphs()  # a test may begin in a graph's block
         random_seed.set_random_seed(RANDOM_SEED)
 
     def tearDown(self) -> None:

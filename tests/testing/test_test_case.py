@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.graph.builder import current_stack
+from anabranch.eager.mode import eager_mode
 
 
 class Case(tf.test.TestCase):
@@ -141,6 +143,22 @@ def test_seeds_and_graphs_are_those_of_each_test(case: Case) -> None:
     assert np.random.rand() == first
     assert tf.get_default_graph().get_operations() == []
     assert tf.get_default_graph().seed == 87654321
+
+
+def test_a_test_that_begins_in_a_graph_goes_on_building_one_where_ops_run_at_once(case: Case) -> None:
+    with eager_mode():
+        with tf.Graph().as_default() as outer, tf.Graph().as_default():
+            case.setUp()
+            assert not tf.executing_eagerly()
+            assert tf.get_default_graph() is not outer
+            x = tf.placeholder(tf.float32)
+            with case.test_session() as session:
+                assert session.run(x + 1, {x: 2.0}) == 3.0
+            with pytest.raises(AssertionError, match="Nesting violated"), tf.Graph().as_default():
+                current_stack().append(outer)
+            current_stack().pop()
+            current_stack().pop()
+        assert tf.executing_eagerly()
 
 
 def test_threads_fail_their_test(case: Case) -> None:

@@ -13,7 +13,7 @@ from anabranch.autodiff import registry
 from anabranch.compat.internal.session_names import _default_session_stack
 from anabranch.core import errors
 from anabranch.core.contract import opdef
-from anabranch.core.graph import builder, convert
+from anabranch.core.graph import builder, convert, default_graph
 from anabranch.core.graph.graph import graph_of
 from anabranch.core.graph.indexed_slices import convert_n_to_tensor_or_indexed_slices
 from anabranch.core.graph.tensor import Tensor
@@ -298,9 +298,7 @@ class _GraphStack:
 
     def reset(self) -> None:
         """Leave no graph as default but a new one below them all."""
-        stack = builder.current_stack()
-        stack[:] = [one for one in stack if not one.defers]
-        tf.reset_default_graph()
+        default_graph.leave_graphs()
 
     def get_default(self) -> Any:
         """The default graph."""

@@ -283,14 +283,16 @@ def as_current(builder: Any) -> Iterator[Any]:
     """Make ``builder`` the current one of the thread inside a ``with`` block."""
     stack = _stack.builders
     stack.append(builder)
+    depth = len(stack)
     try:
         yield builder
     finally:
-        if stack and stack[-1] is not builder:
+        # A test case may have left all blocks, or put a new graph in the place of this one.
+        if len(stack) > depth:
             raise AssertionError(
                 "Nesting violated for the default graph: exit contexts in the reverse order of entering them."
             )
-        if stack:  # a test case may have left all blocks
+        if len(stack) == depth:
             stack.pop()
 
 

@@ -63,3 +63,17 @@ def reset_default_graph() -> None:
     for one in {builder.bottom(), *builder.current_stack()}:
         if not one.defers:
             one.forget_library_state()
+
+
+def leave_graphs() -> None:
+    """Leave all graphs' blocks of this thread for a new default graph, as a test case does when it begins.
+
+    Where ops run at once outside of those blocks, they go on building a graph inside: the new one takes their places.
+    """
+    stack = builder.current_stack()
+    inside = [one.defers for one in stack]
+    stack[:] = [one for one in stack if not one.defers]
+    reset_default_graph()
+    if any(inside) and not builder.current_builder().defers:
+        others = iter(list(stack))
+        stack[:] = [global_graph() if defers else next(others) for defers in inside]

@@ -20,6 +20,7 @@ from anabranch.core.contract.kernels import uses_lax
 from anabranch.core.contract.opdef import PURE, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
+from anabranch.ops.math import incomplete_gamma
 from anabranch.ops.math.unary import unary_function
 from anabranch.ops.shared import numerics
 from anabranch.ops.shared.broadcast_gradients import (
@@ -110,13 +111,22 @@ def _is_whole(ctx: Any, x: Any) -> Any:
     return x == ctx.xp.floor(x)
 
 
+def _incomplete_gamma(ctx: Any, name: str, a: Any, x: Any) -> Any:
+    """One of the two functions of XLA, and the expansion of both where it takes no good values."""
+    a, x = ctx.xp.broadcast_arrays(a, x)
+    large, lower, upper = incomplete_gamma.tails(ctx, a, x)
+    one = ctx.xp.ones_like(a)
+    value = getattr(ctx.lax, name)(ctx.xp.where(large, one, a), ctx.xp.where(large, one, x))
+    return _defined(ctx, (a > 0) & (x >= 0), ctx.xp.where(large, lower if name == "igamma" else upper, value))
+
+
 def _igamma(ctx: Any, a: Any, x: Any) -> Any:
-    value = _defined(ctx, (a > 0) & (x >= 0), _lax("igamma")(ctx, a, x))
+    value = _incomplete_gamma(ctx, "igamma", a, x)
     return ctx.xp.where(x == 0, ctx.xp.zeros_like(value), value)
 
 
 def _igammac(ctx: Any, a: Any, x: Any) -> Any:
-    return _defined(ctx, (a > 0) & (x >= 0), _lax("igammac")(ctx, a, x))
+    return _incomplete_gamma(ctx, "igammac", a, x)
 
 
 def _zeta(ctx: Any, x: Any, q: Any) -> Any:

@@ -83,3 +83,22 @@ def test_special_functions_at_the_edges_of_their_domains(session, function, argu
     given = [tf.placeholder(dtype, [len(expected)]) for _ in arguments]
     found = session.run(function(*given), dict(zip(given, arguments, strict=True)))
     np.testing.assert_allclose(found, np.array(expected, dtype), 1e-6)
+
+
+LARGE = {
+    "a": [250, 1e3, 1e5, 1e6, 1e7, 1e10, 1e10, 1e30, 1e30, 1e30, 250, 1e3, 9e4, 201],
+    "x": [251, 1.01e3, 1.003e5, 1.001e6, 1.0002e7, 1e10, 1e3, 1e30, 2e30, 0, 190, 1.25e3, 9e4, 210],
+}
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-5), ("float64", 1e-10)])
+def test_incomplete_gamma_functions_of_large_arguments(tier, dtype, tolerance):
+    special = pytest.importorskip("scipy.special")
+    a, x = (np.array(LARGE[name], dtype) for name in "ax")
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        fed = [tf.placeholder(dtype, [None]) for _ in "ax"]
+        functions = [tf.igamma(*fed), tf.igammac(*fed)]
+        lower, upper = session.run(functions, dict(zip(fed, (a, x), strict=True)))
+    np.testing.assert_allclose(lower, special.gammainc(np.float64(a), np.float64(x)), tolerance, 1e-37)
+    np.testing.assert_allclose(upper, special.gammaincc(np.float64(a), np.float64(x)), tolerance, 1e-37)

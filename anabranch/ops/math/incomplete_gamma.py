@@ -1,0 +1,116 @@
+"""The regularised incomplete gamma functions where both arguments are large.
+
+Series and continued fractions take the logarithm of their first factor from terms as large as ``a log x``, which
+cancel: in float32 the fourth digit is lost at ``a = 1000``, all of them at 1e7, and beyond it results leave [0, 1] or
+are NaN. So for ``a`` above :data:`LARGE` the uniform expansion of Temme is used (DLMF 8.12), whose factor depends on
+``x - a`` alone::
+
+    Q(a, x) = erfc(eta sqrt(a / 2)) / 2 + exp(-a eta^2 / 2) / sqrt(2 pi a) * sum_k c_k(eta) a^-k
+    eta^2 / 2 = mu - log(1 + mu),  mu = (x - a) / a,  eta of the sign of mu
+
+It is taken for ``|mu| < NEAR``, with ``c_k`` as series in ``eta``, computed once in exact fractions. Farther away, and
+for ``a`` above :data:`HUGE`, both functions are 0 and 1 within float64's range.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from fractions import Fraction
+from typing import Any
+
+LARGE = 200.0
+HUGE = 1e5
+NEAR = 0.3
+_TERMS = 24  # powers of eta, which is at most 0.36
+_ORDERS = 5  # powers of 1 / a
+
+Series = list[Fraction]
+
+
+def _product(first: Series, second: Series) -> Series:
+    result = [Fraction(0)] * len(first)
+    for i, one in enumerate(first):
+        for j, other in enumerate(second[: len(first) - i]):
+            result[i + j] += one * other
+    return result
+
+
+def _inverse(series: Series) -> Series:
+    """The coefficients of ``1 / series``, whose first one is not 0."""
+    result: Series = []
+    for n in range(len(series)):
+        rest = sum((series[k] * result[n - k] for k in range(1, n + 1)), Fraction(0))
+        result.append((Fraction(int(n == 0)) - rest) / series[0])
+    return result
+
+
+def _mu_over_eta(size: int) -> Series:
+    """The coefficients of ``mu / eta`` in ``eta``.
+
+    From ``d mu / d eta = eta (1 + mu) / mu``: with ``mu = sum m_n eta^n``, ``mu mu' = eta + eta mu``.
+    """
+    m = [Fraction(0), Fraction(1)]
+    for n in range(2, size + 1):
+        # The coefficient of eta^n of mu mu' is (n + 1) / 2 times that of eta^(n + 1) of mu^2.
+        inner = sum((m[k] * m[n + 1 - k] for k in range(2, n)), Fraction(0))
+        m.append(m[n - 1] / (n + 1) - inner / 2)
+    return m[1 : size + 1]
+
+
+def _stirling(count: int) -> Series:
+    """The coefficients of Stirling's series of the gamma function (DLMF 5.11.5)."""
+    a = [Fraction(1)]
+    for k in range(1, 2 * count + 1):
+        rest = sum((a[j] * a[k - j] / (j + 1) for j in range(1, k)), Fraction(0))
+        a.append((a[k - 1] / k - rest) / (1 + Fraction(1, k + 1)))
+    factor = Fraction(1)
+    result = []
+    for k in range(count):
+        result.append(factor * a[2 * k])
+        factor *= Fraction(2 * k + 1)
+    return result
+
+
+@functools.cache
+def coefficients() -> tuple[tuple[float, ...], ...]:
+    """For each power of ``1 / a`` the coefficients of ``c_k`` in powers of ``eta``."""
+    size = _TERMS + 2 * _ORDERS + 3
+    eta_over_mu = _inverse(_mu_over_eta(size))
+    one_over_mu = eta_over_mu[1:]  # without its pole 1 / eta
+    orders = [one_over_mu]
+    for k, g in enumerate(_stirling(_ORDERS)[1:], 1):
+        slope = [n * coefficient for n, coefficient in enumerate(orders[-1])][1:]
+        sign = (-1) ** k
+        # The poles at eta = 0 of both terms cancel.
+        orders.append([slope[n + 1] + sign * g * one_over_mu[n] for n in range(len(slope) - 1)])
+    return tuple(tuple(float(one) for one in series[:_TERMS]) for series in orders)
+
+
+def _polynomial(values: Any, numbers: tuple[float, ...]) -> Any:
+    result = values * 0 + numbers[-1]
+    for number in reversed(numbers[:-1]):
+        result = result * values + number
+    return result
+
+
+def tails(ctx: Any, a: Any, x: Any) -> tuple[Any, Any, Any]:
+    """Where both arguments are large, and there the lower and the upper function of arrays of one shape."""
+    xp = ctx.xp
+    finite = xp.isfinite(a) & xp.isfinite(x)
+    mu = xp.where(finite & (a > LARGE), x - a, 0 * a) / xp.where(a > LARGE, a, 0 * a + 1)
+    mu = xp.where(finite, mu, 0 * mu)
+    near = finite & (a > LARGE) & (abs(mu) < NEAR)
+    far = finite & (a > HUGE) & ~near
+    inner = xp.where(near, mu, 0 * mu)
+    safe = xp.where(near, a, 0 * a + LARGE)
+    # 2 (mu - log(1 + mu)) / mu^2 = 1 - 2 mu / 3 + 2 mu^2 / 4 - ...
+    eta = inner * xp.sqrt(_polynomial(inner, tuple(2 * (-1.0) ** n / (n + 2) for n in range(_TERMS + 6))))
+    scaled = eta * xp.sqrt(safe / 2)
+    total = 0 * safe
+    for series in reversed(coefficients()):
+        total = total / safe + _polynomial(eta, series)
+    rest = xp.exp(-scaled * scaled) / xp.sqrt(2 * math.pi * safe) * total
+    lower = xp.where(far, xp.where(x > a, 0 * a + 1, 0 * a), ctx.lax.erfc(-scaled) / 2 - rest)
+    upper = xp.where(far, xp.where(x > a, 0 * a, 0 * a + 1), ctx.lax.erfc(scaled) / 2 + rest)
+    return near | far, lower, upper
