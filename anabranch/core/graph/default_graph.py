@@ -68,7 +68,7 @@ def reset_default_graph() -> None:
 def leave_graphs() -> None:
     """Leave all graphs' blocks of this thread for a new default graph, as a test case does when it begins.
 
-    Where ops run at once outside of those blocks, they go on building a graph inside: the new one takes their places.
+    Where ops run at once outside those blocks, they go on building a graph inside: the new one takes their places.
     """
     stack = builder.current_stack()
     inside = [one.defers for one in stack]
