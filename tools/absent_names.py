@@ -2,6 +2,7 @@
 """Write `docs/absent.md`: the public names of TensorFlow 1.15 that are not here.
 
     python tools/absent_names.py api_115.tsv > docs/absent.md
+    python tools/absent_names.py --shorten docs/absent.md     # take off the page what is here by now
 
 The table holds a line for each public name of an installed TensorFlow 1.15.5: ``tf.`` and the dotted name, a tab, its
 kind (``module``, ``class``, ``function`` ...). Names of modules and what lies directly in them are listed; members of
@@ -10,9 +11,11 @@ classes are not, since many are there only in instances. A namespace of which no
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
+from pathlib import Path
 
 from anabranch.compat import check, hook
 from anabranch.core.contract import absent
@@ -58,9 +61,25 @@ def page(names: dict[str, list[str]]) -> str:
     return "\n".join(lines)
 
 
+def is_here(line: str) -> bool:
+    """Whether a line of the page lists a name that is here."""
+    match = re.match(r"- `tf\.([\w.]+)`", line)
+    return match is not None and check.lookup(match[1])[0] is not check.MISSING
+
+
+def shortened(text: str) -> str:
+    """The page without names that are here by now."""
+    text = "".join(line for line in text.splitlines(keepends=True) if not is_here(line))
+    return re.sub(r"## [^\n]*\n\s+(?=## |\Z)", "", text)
+
+
 def main() -> int:
-    """Print the page."""
+    """Print the page, or take names off it."""
     hook.install()
+    if sys.argv[1] == "--shorten":
+        path = Path(sys.argv[2])
+        path.write_text(shortened(path.read_text(encoding="utf-8")), encoding="utf-8")
+        return 0
     with open(sys.argv[1], encoding="utf-8") as table:
         print(page(absent_names(table)), end="")
     return 0
