@@ -118,7 +118,7 @@ distributions.kullback_leibler: distributions contrib.distributions @distributio
 distributions.bijector distributions.bijector_impl distributions.identity_bijector: contrib.distributions.bijectors
 distributions.transformed_distribution: contrib.distributions
 distributions.util: @compat.internal.distribution_utilities contrib.distributions
-linalg.sparse.sparse_csr_matrix_ops: =generated
+linalg.sparse.sparse_csr_matrix_ops: @compat.internal.sparse_names =generated
 linalg.linalg linalg.linalg_impl linalg.linear_operator linalg.linear_operator_diag: linalg
 linalg.linear_operator_identity linalg.linear_operator_full_matrix linalg.linear_operator_block_diag: linalg
 linalg.linear_operator_lower_triangular linalg.linear_operator_composition linalg.linear_operator_kronecker: linalg

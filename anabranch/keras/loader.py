@@ -33,6 +33,7 @@ from anabranch.core.graph.sparse_tensor import SparseTensor
 from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import version_two
 from anabranch.data.dataset import Dataset
+from anabranch.ragged.ragged_tensor import RaggedTensor
 
 KERAS = "keras"
 NAME = "anabranch"
@@ -102,6 +103,10 @@ def _is_sparse(value: Any) -> bool:
     return isinstance(value, SparseTensor)
 
 
+def _is_ragged(x: Any) -> bool:
+    return isinstance(x, RaggedTensor)
+
+
 # Keras knows these objects by the names of TensorFlow's classes and modules; ours have others.
 _ANSWERS: dict[str, dict[str, Any]] = {
     f"{KERAS}.src.trainers.data_adapters": {"is_tf_dataset": _is_dataset},
@@ -110,6 +115,7 @@ _ANSWERS: dict[str, dict[str, Any]] = {
         "is_tensorflow_tensor": _is_tensor,
         "is_tensorflow_sparse": _is_sparse,
     },
+    f"{KERAS}.src.utils.tf_utils": {"is_ragged_tensor": _is_ragged},
 }
 
 _builtins = {**vars(builtins), "__import__": _import}

@@ -587,3 +587,43 @@ def one_hot(indices: Any, *args: Any, **kwargs: Any) -> Any:
     plain = getattr(plain, "__wrapped__", plain)
     ragged = as_ragged_or_tensor(indices)
     return ragged.with_flat_values(plain(ragged.flat_values, *args, **kwargs))
+
+
+def merge_dims(self: RaggedTensor, outer_axis: int, inner_axis: int) -> Any:
+    """The tensor with the dimensions from ``outer_axis`` to ``inner_axis`` as one."""
+    rank = self.shape.ndims
+    first, last = (axis + rank if axis < 0 and rank is not None else axis for axis in (outer_axis, inner_axis))
+    if not 0 <= first <= last or (rank is not None and last >= rank):
+        raise ValueError(
+            f"Expected outer_axis ({outer_axis}) to be less than or equal to inner_axis ({inner_axis})\n"
+            + errors.message(
+                f"the axes {outer_axis} and {inner_axis} of a tensor of rank {rank}",
+                "two of its axes, the outer one first",
+                "x.merge_dims(0, 1)",
+            )
+        )
+    return _as_one(self, first, last)
+
+
+def _as_one(x: Any, first: int, last: int) -> Any:
+    if first == last:
+        return x
+    if not isinstance(x, RaggedTensor):
+        sizes = build("Shape", x)
+        return build("Reshape", x, build("ConcatV2", [sizes[:first], [-1], sizes[last + 1 :]], 0))
+    if first == 0:
+        return _as_one(x.values, 0, last - 1)
+    if first > 1:
+        return x.with_values(_as_one(x.values, first - 1, last - 1))
+    values, splits = x.values, x.row_splits
+    for _ in builtins.range(last - 1):
+        if isinstance(values, RaggedTensor):
+            splits = build("GatherV2", values.row_splits, splits, 0)
+            values = values.values
+        else:
+            splits = build("Mul", splits, build("Shape", values, out_type=splits.dtype)[1])
+            values = _as_one(values, 0, 1)
+    return RaggedTensor.from_row_splits(values, splits, validate=False)
+
+
+RaggedTensor.merge_dims = merge_dims  # type: ignore[attr-defined]

@@ -112,9 +112,16 @@ def _narrowed(values: np.ndarray, flat: list[Any], dtype: Any) -> np.ndarray:
     return values.astype(np.int32) if fits else values
 
 
+def _listed(nested: Any) -> Any:
+    """Nested lists with lists in place of the arrays among them; their scalars keep their types."""
+    if isinstance(nested, np.ndarray):
+        return [_listed(row) for row in nested] if nested.ndim > 1 else list(nested) if nested.ndim else nested[()]
+    return type(nested)(map(_listed, nested)) if type(nested) in (list, tuple) else nested
+
+
 def _taken_apart(pylist: Any, ragged_rank: int | None, inner_shape: Any) -> tuple[list[Any], Any, tuple[int, ...]]:
     """Splits of the ragged dimensions, what is below them, and its shape."""
-    pylist = pylist.tolist() if isinstance(pylist, np.ndarray) else pylist
+    pylist = _listed(pylist)
     inner = None if inner_shape is None else tuple(np.atleast_1d(inner_shape).tolist())
     if not isinstance(pylist, (list, tuple)):
         if ragged_rank:

@@ -1,8 +1,8 @@
-"""``python.ops.sparse_ops``: maps of sparse tensors, by the operation that puts them in, and the key of crosses."""
+"""``python.ops.sparse_ops``: maps of sparse tensors by the op that puts them in; products of sparse matrices."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import anabranch as tf
 from anabranch.core import errors
@@ -93,3 +93,76 @@ def deserialize_sparse(serialized_sparse: Any, dtype: Any, rank: int | None = No
     parts[0].set_shape([None, rank])
     parts[2].set_shape([rank])
     return tf.SparseTensor(*parts)
+
+
+# ------------------------------------------------------------------------------------------ products of sparse matrices
+class SparseMatrix(NamedTuple):
+    """A sparse matrix, or a batch of them."""
+
+    indices: Any
+    values: Any
+    dense_shape: Any
+
+
+def sparse_tensor_to_csr_sparse_matrix(indices: Any, values: Any, dense_shape: Any, name: str | None = None) -> Any:
+    """The matrices of the parts of a sparse tensor."""
+    del name
+    return SparseMatrix(*map(tf.convert_to_tensor, (indices, values, dense_shape)))
+
+
+def csr_sparse_matrix_to_sparse_tensor(sparse_matrix: Any, type: Any, name: str | None = None) -> Any:
+    """The parts of the sparse tensor of matrices."""
+    del type, name
+    return sparse_matrix
+
+
+def sparse_matrix_sparse_mat_mul(
+    a: Any,
+    b: Any,
+    type: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Products of sparse matrices: each entry meets those of the row that its column names, and equal places are added.
+
+    Work and memory follow the number of such pairs, not the size of the matrices.
+    """
+    del type
+    with tf.name_scope(name, "sparse_matrix_sparse_mat_mul"):
+        rank = a.indices.shape[-1]
+        left, right = _entries(a, transpose_a, adjoint_a, rank), _entries(b, transpose_b, adjoint_b, rank)
+        inner, columns = right.dense_shape[-2], right.dense_shape[-1]
+        starts = _batch(right, rank) * inner + right.indices[:, -2]
+        order = tf.argsort(starts, stable=True)
+        starts = tf.gather(starts, order)
+        wanted = _batch(left, rank) * inner + left.indices[:, -1]
+        first = tf.searchsorted(starts, wanted, side="left", out_type=tf.int64)
+        meets = tf.searchsorted(starts, wanted, side="right", out_type=tf.int64) - first
+        from_left = tf.repeat(tf.range(tf.size(meets)), meets)
+        within = tf.range(tf.reduce_sum(meets)) - tf.gather(tf.cumsum(meets, exclusive=True), from_left)
+        from_right = tf.gather(order, tf.gather(first, from_left) + within)
+        values = tf.gather(left.values, from_left) * tf.gather(right.values, from_right)
+        row = tf.gather(_batch(left, rank) * left.dense_shape[-2] + left.indices[:, -2], from_left)
+        places, segments = tf.unique(row * columns + tf.gather(right.indices[:, -1], from_right))
+        sums = tf.unsorted_segment_sum(values, segments, tf.size(places))
+        order = tf.argsort(places)
+        shape = tf.concat([left.dense_shape[:-1], [columns]], 0)
+        indices = tf.transpose(tf.unravel_index(tf.gather(places, order), shape))
+        return SparseMatrix(indices, tf.gather(sums, order), shape)
+
+
+def _entries(matrix: Any, transpose: bool, adjoint: bool, rank: int) -> SparseMatrix:
+    """The entries of matrices as they enter a product."""
+    if not (transpose or adjoint):
+        return matrix
+    turned = [*range(rank - 2), rank - 1, rank - 2]
+    values = tf.math.conj(matrix.values) if adjoint else matrix.values
+    return SparseMatrix(tf.gather(matrix.indices, turned, axis=1), values, tf.gather(matrix.dense_shape, turned))
+
+
+def _batch(matrix: SparseMatrix, rank: int) -> Any:
+    """For each entry the number of its matrix."""
+    return matrix.indices[:, 0] if rank == 3 else tf.zeros_like(matrix.indices[:, 0])

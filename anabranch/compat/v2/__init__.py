@@ -51,7 +51,9 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Any:
 
 @_v2("shape")
 def shape(input: Any, out_type: Any = tf.int32, name: str | None = None) -> Any:
-    """The shape of a tensor."""
+    """The shape of a tensor; of a ragged one, what tells its dimensions but the ragged ones."""
+    if isinstance(input, tf.RaggedTensor):
+        return sparse_tensors.DynamicRaggedShape(input, out_type)
     return tf.shape(input, name, out_type)
 
 
@@ -285,6 +287,8 @@ _v2("nn.avg_pool")(tf.nn.avg_pool_v2)
 @_v2("nn.embedding_lookup")
 def embedding_lookup(params: Any, ids: Any, max_norm: Any = None, name: str | None = None) -> Any:
     """Rows of ``params``."""
+    if isinstance(ids, tf.RaggedTensor):
+        return ids.with_flat_values(embedding_lookup(params, ids.flat_values, max_norm, name))
     return tf.nn.embedding_lookup(params, ids, "div", name, True, max_norm)
 
 

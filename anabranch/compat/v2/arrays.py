@@ -145,6 +145,8 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     with tf.name_scope(name, "linspace", [start, stop]):
         start = tf.convert_to_tensor(start, name="start")
         stop = tf.convert_to_tensor(stop, start.dtype, name="stop")
+        if start.dtype.is_integer:  # as the quotient of integers is
+            start, stop = tf.cast(start, tf.float64), tf.cast(stop, tf.float64)
         if start.shape.ndims == 0 and stop.shape.ndims == 0 and isinstance(num, int) and num > 0:
             return tf.linspace(start, stop, num)
         shape = tf.broadcast_dynamic_shape(tf.shape(start), tf.shape(stop))
@@ -187,6 +189,11 @@ def bincount(
     binary_output: bool = False,
 ) -> Any:
     """How often each number from 0 on occurs in ``arr``, or in each of its rows with ``axis=-1``."""
+    if isinstance(arr, tf.RaggedTensor):
+        if axis is None:
+            arr, weights = arr.flat_values, getattr(weights, "flat_values", weights)
+        else:
+            return _ragged_bincount(arr, weights, minlength, maxlength, dtype, binary_output)
     if axis is None and not binary_output:
         return tf.bincount(arr, weights, minlength, maxlength, dtype, name)
     with tf.name_scope(name, "bincount", [arr, weights]):
@@ -202,6 +209,23 @@ def bincount(
             counts = tf.minimum(tf.cast(maxlength, arr.dtype), counts)
         amounts = tf.constant([], dtype) if weights is None else tf.reshape(weights, tf.shape(arr))
         return build("DenseBincount", arr, counts, amounts, binary_output=binary_output)
+
+
+def _ragged_bincount(arr: Any, weights: Any, minlength: Any, maxlength: Any, dtype: Any, binary_output: bool) -> Any:
+    """How often each number occurs in the rows of a ragged matrix, ``[rows, size]``."""
+    numbers, rows = tf.cast(arr.flat_values, tf.int64), tf.cast(arr.value_rowids(), tf.int64)
+    amounts = tf.ones_like(numbers, dtype) if weights is None else getattr(weights, "flat_values", weights)
+    size = tf.reduce_max(tf.concat([[tf.constant(-1, tf.int64)], numbers], 0)) + 1
+    if minlength is not None:
+        size = tf.maximum(tf.cast(minlength, tf.int64), size)
+    if maxlength is not None:
+        size = tf.minimum(tf.cast(maxlength, tf.int64), size)
+    outside = tf.fill(tf.shape(numbers), tf.constant(-1, tf.int64))  # these are not counted
+    places = tf.where_v2(numbers < size, rows * size + numbers, outside)
+    counts = tf.math.unsorted_segment_sum(amounts, places, arr.nrows(tf.int64) * size)
+    if binary_output:
+        counts = tf.minimum(counts, tf.ones_like(counts))
+    return tf.reshape(counts, tf.stack([arr.nrows(tf.int64), size]))
 
 
 @_v2("scatter_nd")

@@ -44,6 +44,126 @@ def map_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return result
 
 
+@_v2("sparse.sparse_dense_matmul")
+def sparse_dense_matmul(
+    sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
+) -> Any:
+    """Product of two matrices of which one is sparse, each transposed and conjugated if asked for."""
+    if isinstance(sp_a, tf.SparseTensor) or not isinstance(b, tf.SparseTensor):
+        return tf.sparse.sparse_dense_matmul(sp_a, b, adjoint_a, adjoint_b, name)
+    dense = tf.convert_to_tensor(sp_a, b.dtype)
+    turned = tf.sparse.sparse_dense_matmul(b, dense, not adjoint_b, not adjoint_a, name)
+    return tf.linalg.adjoint(turned)
+
+
+@_v2("map_fn")
+def map_fn(
+    fn: Callable[..., Any],
+    elems: Any,
+    dtype: Any = None,
+    parallel_iterations: int | None = None,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    name: str | None = None,
+    fn_output_signature: Any = None,
+) -> Any:
+    """``fn`` applied to each row of ``elems``, dense, sparse or ragged; the results stacked along a new dimension."""
+    options = (parallel_iterations, back_prop, swap_memory, infer_shape, name)
+    leaves = tf.nest.flatten(elems)
+    if not any(isinstance(leaf, tf.SparseTensor | tf.RaggedTensor) for leaf in leaves):
+        return tf.map_fn(fn, elems, dtype, *options, fn_output_signature)
+    signature = dtype if fn_output_signature is None else fn_output_signature
+
+    def of_row(number: Any) -> Any:
+        return fn(tf.nest.pack_sequence_as(elems, [_row(leaf, number) for leaf in leaves]))
+
+    first = leaves[0]
+    if isinstance(first, tf.SparseTensor):
+        count = first.dense_shape[0]
+    elif isinstance(first, tf.RaggedTensor):
+        count = first.nrows(tf.int64)
+    else:
+        count = tf.shape(first, out_type=tf.int64)[0]
+    if signature is not None:
+        return tf.map_fn(of_row, tf.range(count), signature, *options)
+    if len(leaves) > 1 or not isinstance(first, tf.RaggedTensor) or first.ragged_rank > 1:
+        raise ValueError(
+            errors.message(
+                "elems of tf.map_fn that are sparse or ragged, without the dtype of what the function gives",
+                "fn_output_signature",
+                "tf.map_fn(fn, elems, fn_output_signature=tf.float32)",
+            )
+        )
+    return _ragged_rows(of_row, count, first.dtype)
+
+
+def _ragged_rows(of_row: Callable[[Any], Any], count: Any, dtype: Any) -> Any:
+    """The ragged tensor whose rows a function of their numbers gives."""
+
+    def rows_of(kind: Any) -> Any:
+        return tf.TensorArray(kind, tf.cast(count, tf.int32), infer_shape=False)
+
+    def step(number: Any, rows: Any, lengths: Any) -> Any:
+        row = tf.convert_to_tensor(of_row(number), dtype)
+        place = tf.cast(number, tf.int32)
+        return number + 1, rows.write(place, row), lengths.write(place, tf.shape(row, out_type=tf.int64)[0])
+
+    start = tf.zeros([], tf.int64), rows_of(dtype), rows_of(tf.int64)
+    _, rows, lengths = tf.while_loop(lambda number, *_: number < count, step, start)
+    return tf.RaggedTensor.from_row_lengths(rows.concat(), lengths.stack(), validate=False)
+
+
+class DynamicRaggedShape:
+    """The shape of a ragged tensor: the sizes of its dimensions, but for the ragged ones.
+
+    Args:
+        ragged: the tensor.
+        out_type: the dtype of the sizes.
+    """
+
+    def __init__(self, ragged: Any, out_type: Any) -> None:
+        self._ragged, self._dtype = ragged, out_type
+
+    @property
+    def rank(self) -> Any:
+        """How many dimensions there are."""
+        return self._ragged.shape.ndims
+
+    def __getitem__(self, axis: int) -> Any:
+        """The size of a dimension.
+
+        Raises:
+            ValueError: it is ragged.
+        """
+        ragged = self._ragged
+        if axis < 0 and self.rank is not None:
+            axis += self.rank
+        if axis == 0:
+            return ragged.nrows(self._dtype)
+        if 0 < axis <= ragged.ragged_rank:
+            raise ValueError(
+                f"Index {axis} is not uniform\n"
+                + errors.message(f"the size of the ragged dimension {axis}", "a uniform one", "x.row_lengths()")
+            )
+        return tf.shape(ragged.flat_values, out_type=self._dtype)[axis - ragged.ragged_rank]
+
+
+def _row(leaf: Any, number: Any) -> Any:
+    """A row of a tensor, which has a dimension less."""
+    if isinstance(leaf, tf.RaggedTensor):
+        return leaf[number]
+    if not isinstance(leaf, tf.SparseTensor):
+        return tf.gather(leaf, number)
+    sparse = leaf
+    its = tf.equal(sparse.indices[:, 0], number)
+    indices, values = tf.boolean_mask(sparse.indices, its), tf.boolean_mask(sparse.values, its)
+    row = tf.SparseTensor(indices[:, 1:], values, sparse.dense_shape[1:])
+    if sparse.shape.ndims is not None:
+        row.set_shape(sparse.shape[1:])
+    return row
+
+
 @_v2("sparse.bincount")
 def bincount(
     values: Any,
@@ -57,7 +177,7 @@ def bincount(
     """How often each number from 0 on occurs, as a sparse tensor ``[size]``, or ``[batch, size]`` with ``axis=-1``.
 
     Args:
-        values: integers of at least 0: a tensor, or a sparse tensor of which the stored values count.
+        values: integers of at least 0: a tensor, a ragged one, or a sparse one of which the stored values count.
         weights: what each value counts for, 1 if None; of the kind of ``values``.
         axis: 0 for all values together, -1 for each row of a matrix.
         minlength: the least size.
@@ -108,6 +228,11 @@ def _flat(values: Any, by_row: bool) -> tuple[Any, Any, Any, Any]:
         by_row = by_row and values.shape.ndims != 1
         rows = values.indices[:, 0] if by_row else tf.zeros_like(numbers)
         return rows, numbers, values.dense_shape[0] if by_row else None, values.dtype
+    if isinstance(values, tf.RaggedTensor):
+        numbers = tf.cast(values.flat_values, tf.int64)
+        if not by_row:
+            return tf.zeros_like(numbers), numbers, None, values.dtype
+        return tf.cast(values.value_rowids(), tf.int64), numbers, values.nrows(tf.int64), values.dtype
     values = tf.convert_to_tensor(values)
     numbers = tf.reshape(tf.cast(values, tf.int64), [-1])
     if not by_row or values.shape.ndims == 1:

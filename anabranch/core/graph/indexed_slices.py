@@ -119,6 +119,8 @@ class IndexedSlices(CompositeTensor):
 
 def known_shape(vector: Any) -> shapes.RawShape:
     """The raw shape that an integer vector holds, as far as it is known while the graph is built (-1 means unknown)."""
+    if isinstance(vector, shapes.TensorShape):
+        return vector.raw
     if isinstance(vector, (list, tuple)):  # numbers, which `IndexedSlices` takes too
         return tuple(None if size is None or size < 0 else int(size) for size in vector)
     array = inference.partial_value(vector)

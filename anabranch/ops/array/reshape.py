@@ -147,8 +147,8 @@ class Reshape(Op):
 
     def kernel(ctx, inputs, attrs):
         x, shape = inputs
-        require(ctx, np.ndim(shape) == 1, "sizes input must be 1-D, not {0}", tuple(np.shape(shape)))
-        return ctx.xp.reshape(x, run_time_shape(ctx, x.shape, ints(shape)))
+        require(ctx, np.ndim(shape) < 2, "sizes input must be 1-D, not {0}", tuple(np.shape(shape)))
+        return ctx.xp.reshape(x, run_time_shape(ctx, x.shape, ints(np.reshape(shape, -1))))  # a scalar is one size
 
 
 def reshaped(c: Any, given: shapes.RawShape, wanted: list[int | None]) -> shapes.RawShape:

@@ -362,8 +362,10 @@ def kaiser_window(
         half = build("Mul", build("Cast", build("Maximum", build("Sub", count, 1), 1), DstT=real), 0.5)
         distance = build("Sub", build("RealDiv", places, half), build("Cast", build("Greater", count, 1), DstT=real))
         inside = build("Maximum", build("Sub", 1.0, build("Square", distance)), 0.0)
-        wide = build("Mul", build("Sqrt", inside), beta)
-        return build("RealDiv", build("BesselI0", wide), build("BesselI0", convert_to_tensor(beta, real)))
+        steepness = convert_to_tensor(beta)
+        steepness = steepness if steepness.dtype.base is real else build("Cast", steepness, DstT=real)
+        wide = build("Mul", build("Sqrt", inside), steepness)
+        return build("RealDiv", build("BesselI0", wide), build("BesselI0", steepness))
 
 
 # -------------------------------------------------------------------------------------------------------------- frames
