@@ -1,8 +1,9 @@
 """``anabranch run``: a program written for TensorFlow 1.x, run as Python runs it.
 
 The program sees ``sys.argv``, ``__main__``, the working folder and ``sys.path[0]`` as under ``python SCRIPT ARGS`` (or
-``python -m MODULE ARGS``). What differs: ``import tensorflow`` finds Anabranch, NumPy has names that it lost, and freed
-memory stays with the process while it runs (``tf.keep_memory``; ANABRANCH_KEEP_MEMORY=0 turns that off).
+``python -m MODULE ARGS``). What differs: ``import tensorflow`` finds Anabranch, also in processes that the program
+starts by :mod:`multiprocessing`, NumPy has names that it lost, and freed memory stays with the process while it runs
+(``tf.keep_memory``; ANABRANCH_KEEP_MEMORY=0 turns that off).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 from typing import Any
 
+from anabranch.cli import multiprocessing_children
 from anabranch.compat import hook, numpy_names, python_names
 from anabranch.xla import memory
 
@@ -73,6 +75,7 @@ def run_command(argv: Sequence[str]) -> int:
     if not options.plain_numpy:
         numpy_names.provide()
         python_names.provide()
+    multiprocessing_children.prepare(options.replace_tensorflow, options.plain_numpy)
     memory.keep_if_asked(default="1")
     if script is None:
         assert module is not None

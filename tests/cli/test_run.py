@@ -85,6 +85,37 @@ def test_a_first_program_of_tensorflow(tmp_path: Path) -> None:
     assert "has no attribute 'float'" in bare.stderr
 
 
+CHILDREN = """
+import multiprocessing
+import sys
+import numpy as np
+import tensorflow as tf
+
+def work(queue):
+    with tf.Graph().as_default(), tf.Session() as session:
+        queue.put([tf.__name__, int(session.run(tf.constant(21) * 2)), hasattr(np, "int"), sys.argv[1:]])
+
+if __name__ == "__main__":
+    for method in ("spawn", "forkserver"):
+        context = multiprocessing.get_context(method)
+        queue = context.Queue()
+        process = context.Process(target=work, args=(queue,))
+        process.start()
+        process.join()
+        print(method, *queue.get(timeout=1), process.exitcode)
+"""
+
+
+@pytest.mark.parametrize(("options", "has_int"), [([], True), (["--plain-numpy"], False)])
+def test_processes_of_multiprocessing_begin_like_their_parent(
+    tmp_path: Path, options: list[str], has_int: bool
+) -> None:
+    (tmp_path / "children.py").write_text(CHILDREN)
+    done = run(tmp_path, *options, "children.py", "given")
+    expected = [f"{method} tensorflow 42 {has_int} ['given'] 0" for method in ("spawn", "forkserver")]
+    assert done.stdout.splitlines() == expected, done.stderr
+
+
 def test_what_is_missing_stops_at_its_line(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("import tensorflow as tf\nx = 1\ny = tf.contrib.gan.gan_model\n")
     shown = run(tmp_path, "program.py")

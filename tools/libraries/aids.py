@@ -13,6 +13,7 @@ import sys
 import time
 import types
 import unittest
+import warnings
 from collections import namedtuple
 
 import numpy as np
@@ -79,6 +80,30 @@ def _meshgrid_list(*arrays, **kwargs):
 
 
 vars(np)["meshgrid"] = _meshgrid_list
+
+
+_issubdtype = np.issubdtype
+_ABSTRACT = {float: np.floating, int: np.integer, complex: np.complexfloating, str: np.character}
+
+
+def _issubdtype_of(arg1, arg2):
+    """`np.issubdtype` that takes Python's types for all of their kind, as until NumPy 1.14."""
+    return _issubdtype(arg1, _ABSTRACT.get(arg2, arg2) if isinstance(arg2, type) else arg2)
+
+
+vars(np)["issubdtype"] = _issubdtype_of
+
+
+def _patch_pytest(module):
+    """`pytest.warns(None)`, which took any warning or none until pytest 7."""
+    warns = module.warns
+
+    def warns_or_not(expected_warning=Warning, *args, **kwargs):
+        if expected_warning is None:
+            return warnings.catch_warnings(record=True)
+        return warns(expected_warning, *args, **kwargs)
+
+    module.warns = warns_or_not
 
 
 def _patch_scipy_special(module):
@@ -153,6 +178,7 @@ def _patch_colormaps(module):
 _PATCHES = {
     "matplotlib.cm": _patch_colormaps,
     "networkx": _patch_networkx,
+    "pytest": _patch_pytest,
     "PIL.Image": _patch_pillow,
     "scipy.misc": _patch_scipy_special,
     "scipy.signal": _patch_scipy_signal,
