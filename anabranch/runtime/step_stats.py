@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,5 +45,21 @@ def fill_metadata(metadata: Any, stats: Sequence[ItemTime]) -> None:
             node.timeline_label = f"{op.name} = {op.type}({', '.join(t.name for t in op._inputs)})"
             if item.note:
                 node.timeline_label += f": {item.note}"
+            _fill_outputs(node, op)
         node.all_start_micros = int(item.start * 1e6)
         node.op_end_rel_micros = node.all_end_rel_micros = max(1, round((item.end - item.start) * 1e6))
+
+
+def _fill_outputs(node: Any, op: Operation) -> None:
+    """The outputs of an op whose shapes the graph tells, with the bytes of their elements."""
+    for slot, tensor in enumerate(op._outputs):
+        raw = tensor._shape
+        dtype = tensor.dtype.base
+        if raw is None or None in raw or not dtype.is_numpy_compatible or dtype.size is None:
+            continue
+        described = node.output.add(slot=slot).tensor_description
+        described.dtype = dtype.as_datatype_enum
+        for size in raw:
+            described.shape.dim.add(size=size)
+        described.allocation_description.requested_bytes = math.prod(raw) * dtype.size
+        described.allocation_description.allocator_name = "cpu"

@@ -192,18 +192,42 @@ def test_files(tmp_path: Path) -> None:
     assert file_io.list_directory(str(tmp_path)) == ["file"]
 
 
-def test_a_trace_of_a_step() -> None:
+def traced_product() -> tf.RunMetadata:
     metadata = tf.RunMetadata()
-    with tf.Session() as session:
-        session.run(
-            tf.matmul(tf.ones([2, 2]), tf.ones([2, 2])),
-            options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE),
-            run_metadata=metadata,
-        )
-    trace = json.loads(timeline.Timeline(metadata.step_stats).generate_chrome_trace_format(show_memory=True))
+    with tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
+        x = tf.placeholder(tf.float32, [1, 2], "x")
+        product = tf.matmul(tf.negative(x, "minus"), [[3.0], [4.0]], name="product")
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        assert session.run(product, {x: [[1.0, 2.0]]}, options=options, run_metadata=metadata) == -11.0
+    return metadata
+
+
+def test_a_trace_of_a_step() -> None:
+    trace = json.loads(timeline.Timeline(traced_product().step_stats).generate_chrome_trace_format(show_memory=True))
     kinds = {event["ph"] for event in trace["traceEvents"]}
-    assert kinds == {"M", "X", "C"}
+    assert kinds == {"M", "X", "C", "s", "t"}
     assert all(event["dur"] >= 1 for event in trace["traceEvents"] if event["ph"] == "X")
+    (product,) = (event for event in trace["traceEvents"] if event["name"] == "MatMul")
+    assert product["args"]["input0"] == "minus"
+
+
+def test_a_trace_is_analysed() -> None:
+    analysis = timeline.Timeline(traced_product().step_stats).analyze_step_stats(show_dataflow=False)
+    maximum = analysis.allocator_maximums["cpu"]
+    assert maximum.num_bytes == 12  # `minus` of two float32 and `product` of one
+    assert maximum.tensors == {"minus", "product"}
+    assert maximum.timestamp > 0
+    trace = json.loads(analysis.chrome_trace.format_to_string())
+    assert {event["ph"] for event in trace["traceEvents"]} == {"M", "X", "C"}
+    assert [event["args"]["cpu"] for event in trace["traceEvents"] if event["ph"] == "C"][-1] == 0
+    only_nodes = timeline.Timeline(traced_product().step_stats).generate_chrome_trace_format(show_dataflow=False)
+    assert {event["ph"] for event in json.loads(only_nodes)["traceEvents"]} == {"M", "X"}
+
+
+def test_a_trace_of_a_step_that_was_not_recorded_is_empty() -> None:
+    analysis = timeline.Timeline(tf.RunMetadata().step_stats).analyze_step_stats()
+    assert analysis.allocator_maximums == {}
+    assert json.loads(analysis.chrome_trace.format_to_string(pretty=True)) == {"traceEvents": []}
 
 
 # -------------------------------------------------------------------------------------------------------------- MNIST
