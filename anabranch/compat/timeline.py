@@ -108,7 +108,7 @@ class Timeline:
 def _arrows(nodes: list[tuple[int, Any]]) -> list[dict[str, Any]]:
     """Pairs of events: a flow that leaves a node at its end, and reaches one that reads it at its start."""
     makers = {node.node_name: (process, node) for process, node in nodes}
-    events = []
+    events: list[dict[str, Any]] = []
     for process, node in nodes:
         for name in _type_and_inputs(node)[1]:
             if name in makers:

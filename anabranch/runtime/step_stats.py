@@ -53,13 +53,14 @@ def fill_metadata(metadata: Any, stats: Sequence[ItemTime]) -> None:
 def _fill_outputs(node: Any, op: Operation) -> None:
     """The outputs of an op whose shapes the graph tells, with the bytes of their elements."""
     for slot, tensor in enumerate(op._outputs):
-        raw = tensor._shape
+        sizes = [size for size in tensor._shape or () if size is not None]
         dtype = tensor.dtype.base
-        if raw is None or None in raw or not dtype.is_numpy_compatible or dtype.size is None:
+        known = tensor._shape is not None and len(sizes) == len(tensor._shape)
+        if not known or not dtype.is_numpy_compatible or dtype.size is None:
             continue
         described = node.output.add(slot=slot).tensor_description
         described.dtype = dtype.as_datatype_enum
-        for size in raw:
+        for size in sizes:
             described.shape.dim.add(size=size)
-        described.allocation_description.requested_bytes = math.prod(raw) * dtype.size
+        described.allocation_description.requested_bytes = math.prod(sizes) * dtype.size
         described.allocation_description.allocator_name = "cpu"
