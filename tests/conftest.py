@@ -6,6 +6,9 @@ Hypothesis draws the same examples on every run, so that a failure in continuous
 XLA compiles quickly instead of well: most of the tests' time would be its code generation, of which nothing is ours.
 `make test-all` compiles as programs do (`ANABRANCH_TEST_COMPILE=full`).
 
+JAX makes an MLIR context for each program that it lowers: two thirds of the time for a small one. Here each thread
+takes the same one for a hundred programs.
+
 Bytecode is kept even where the environment asks for none (images of containers do): each of the processes that tests
 start would compile the whole package anew, which takes four times as long as loading it.
 
@@ -19,9 +22,13 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
+from typing import Any
 
 import hypothesis
 import pytest
+
+from anabranch.xla import engine
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -40,6 +47,29 @@ if os.environ.get("ANABRANCH_TEST_COMPILE", "quick") != "full" and QUICK not in 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50, database=None)
 hypothesis.settings.register_profile("search", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+PROGRAMS_PER_CONTEXT = 100  # a context keeps the constants of its programs
+
+
+@engine.when_loaded
+def reuse_mlir_contexts(_: Any) -> None:
+    """Let programs that one thread lowers share a context. A thread has its own: loading dialects into one is no
+    matter for two threads.
+    """
+    from jax._src.interpreters import mlir
+
+    new_context = mlir.make_ir_context
+    own = threading.local()
+
+    def shared_context() -> Any:
+        programs = getattr(own, "programs", 0)
+        if programs % PROGRAMS_PER_CONTEXT == 0:
+            own.context = new_context()
+        own.programs = programs + 1
+        return own.context
+
+    mlir.make_ir_context = shared_context
 
 
 @pytest.hookimpl(tryfirst=True)
