@@ -28,8 +28,6 @@ from typing import Any
 import hypothesis
 import pytest
 
-from anabranch.xla import engine
-
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
@@ -52,7 +50,6 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatabl
 PROGRAMS_PER_CONTEXT = 100  # a context keeps the constants of its programs
 
 
-@engine.when_loaded
 def reuse_mlir_contexts(_: Any) -> None:
     """Let programs that one thread lowers share a context. A thread has its own: loading dialects into one is no
     matter for two threads.
@@ -70,6 +67,12 @@ def reuse_mlir_contexts(_: Any) -> None:
         return own.context
 
     mlir.make_ir_context = shared_context
+
+
+def pytest_configure() -> None:
+    from anabranch.xla import engine  # not before bytecode is kept
+
+    engine.when_loaded(reuse_mlir_contexts)
 
 
 @pytest.hookimpl(tryfirst=True)

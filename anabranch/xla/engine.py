@@ -175,9 +175,14 @@ _forked = False
 
 
 def _after_fork() -> None:
-    """In a forked child: the threads of a runtime that had started are gone, and waiting for one never ends."""
+    """In a forked child: the threads of a runtime that had started are gone, and waiting for one never ends.
+
+    Devices are what starts threads; importing JAX does not. Asking by its function would take a lock, which another
+    thread may have held when the process was forked.
+    """
     global _forked
-    if "jax" in sys.modules and jax.cache_info().currsize:
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    if bridge is not None and getattr(bridge, "_backends", None):
         _forked = True
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
+import warm_python
 
 import anabranch as tf
 from anabranch.core.file_errors import error_of, translated
@@ -53,8 +52,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
 
 def run_limited(program: str, folder) -> str:
-    command = [sys.executable, "-c", LIMIT + textwrap.dedent(program), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = warm_python.run(LIMIT + textwrap.dedent(program), [str(folder)])
     assert done.returncode == 0, done.stderr
     return done.stdout
 

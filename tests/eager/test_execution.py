@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import warm_python
 
 import anabranch as tf
 from anabranch.core.contract import kernels, opdef
@@ -223,7 +222,7 @@ assert seen == [4.0]
 with tf.Graph().as_default(), tf.Session() as session:
     assert session.run(tf.constant(1.0) + 1.0) == 2.0
 """
-    subprocess.run([sys.executable, "-c", program], check=True)
+    warm_python.run(program).check_returncode()
 
 
 def test_a_program_that_has_built_a_graph_is_too_late() -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import warm_python
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TEXTS = os.environ.get("ANABRANCH_TEXTS", "")
@@ -18,8 +17,7 @@ real_text = pytest.mark.skipif(not TEXTS, reason="ANABRANCH_TEXTS names no folde
 
 
 def _run(program: str, *arguments: str) -> str:
-    command = [sys.executable, str(EXAMPLES / program), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = warm_python.run(EXAMPLES / program, arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

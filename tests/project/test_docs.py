@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import run_page
+import warm_python
 from sources import ROOT, listing, parsed, project_files
 
 PAGES = [
@@ -28,13 +29,7 @@ def name_of(path: Path) -> str:
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=name_of)
 def test_examples_run(page: Path, tmp_path: Path) -> None:
     # In an empty folder, so that an example that writes a file leaves nothing in the project.
-    shown = subprocess.run(
-        [sys.executable, "-W", "error", str(ROOT / "tools" / "run_page.py"), str(page)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
+    shown = warm_python.run(ROOT / "tools" / "run_page.py", [str(page)], cwd=tmp_path, warnings_are="error")
     assert shown.returncode == 0, listing(
         [shown.stdout, shown.stderr],
         f"Mend the example, or the code if the example is right: python tools/run_page.py {name_of(page)}",

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import warm_python
 
 import anabranch as tf
 from anabranch.core.values import sizes
@@ -21,14 +19,7 @@ ROOT = SCRIPT.parents[2]
 @pytest.mark.multiprocess
 @pytest.mark.parametrize("tier", ["compiled", "interpreted"])
 def test_a_value_that_cannot_exist_is_refused_with_its_op_and_line(tier):
-    run = subprocess.run(
-        [sys.executable, str(SCRIPT), tier],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
+    run = warm_python.run(SCRIPT, [tier])
     outcomes = [json.loads(line) for line in run.stdout.splitlines()]
     assert run.returncode == 0, run.stderr[-2000:]
     assert len(outcomes) > 20

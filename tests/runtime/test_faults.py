@@ -5,14 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 import threading
 import weakref
 
 import numpy as np
 import pytest
+import warm_python
 
 import anabranch as tf
 import anabranch.session
@@ -312,14 +311,7 @@ def test_graphs_and_sessions_are_freed(tier):
 
 
 def run_script(text, **environment):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(text)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env=os.environ | environment,
-        check=False,
-    )
+    done = warm_python.run(textwrap.dedent(text), env=os.environ | environment, warnings_are="ignore")
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

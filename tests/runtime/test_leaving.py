@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 import threading
 import time
 
 import numpy as np
 import pytest
+import warm_python
 
 import anabranch as tf
 from anabranch.formats import staging
@@ -280,15 +279,8 @@ def test_a_coordinator_stops_threads_in_long_steps(tier, sleeper):
     assert not any(thread.is_alive() for thread in threads)
 
 
-def run_script(text, timeout=100):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(text)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env=dict(os.environ),
-        check=False,
-    )
+def run_script(text):
+    done = warm_python.run(textwrap.dedent(text), warnings_are="ignore")
     assert done.returncode == 0, done.stderr
     return done
 
@@ -362,7 +354,6 @@ def test_a_loop_in_a_daemon_thread_ends_with_the_process():
         threading.Thread(target=run, daemon=True).start()
         time.sleep(3)
         """,
-        timeout=60,
     )
     assert "terminate called" not in done.stderr
 

@@ -7,13 +7,12 @@ import errno
 import glob
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 import threading
 import time
 
 import pytest
+import warm_python
 
 import anabranch as tf
 from anabranch.summary import event_file
@@ -199,13 +198,7 @@ def test_a_damaged_file(tmp_path):
 
 
 def run(program, *arguments):
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    return warm_python.run(textwrap.dedent(program), [*map(str, arguments)])
 
 
 @pytest.mark.multiprocess

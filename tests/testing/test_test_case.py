@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import collections
-import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+import warm_python
 
 import anabranch as tf
 from anabranch.core.graph.builder import current_stack
@@ -225,7 +225,7 @@ if __name__ == "__main__":
 def test_main(tmp_path: object, value: str, arguments: list[str], code: int, text: str) -> None:
     path = tmp_path / "program.py"  # type: ignore[operator]
     path.write_text(PROGRAM.format(value=value))
-    shown = subprocess.run([sys.executable, str(path), *arguments], capture_output=True, text=True, check=False)
+    shown = warm_python.run(path, arguments)
     assert shown.returncode == code, shown.stderr
     assert text in shown.stdout + shown.stderr
 
