@@ -44,7 +44,8 @@ def test_other_value_errors_are_left_alone():
 
 
 LIMIT = """
-import resource, signal
+import resource, signal, sys
+sys.dont_write_bytecode = True  # Python would leave the first bytes of it
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 """
