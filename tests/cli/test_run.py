@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import collections
+import errno
+import inspect
+import json
 import os
+import random
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -182,8 +188,9 @@ def test_lost_names_of_numpy_come_and_go() -> None:
         np.asscalar  # type: ignore[attr-defined]
 
 
-def test_names_that_collections_lost() -> None:
+def test_names_that_python_lost() -> None:
     assert not hasattr(collections, "Mapping")
+    python_names.provide()
     python_names.provide()
     try:
         with pytest.warns(DeprecationWarning, match=r"collections\.abc\.Mapping"):
@@ -191,6 +198,60 @@ def test_names_that_collections_lost() -> None:
         assert issubclass(list, collections.Iterable)
         with pytest.raises(AttributeError, match="module 'collections' has no attribute 'Nothing'"):
             _ = collections.Nothing
+        with pytest.warns(DeprecationWarning, match=r"inspect\.getargspec"):
+            assert inspect.getargspec(lambda a, b=1, *c, **d: 0) == (["a", "b"], "c", "d", (1,))
+        with pytest.raises(ValueError, match="keyword-only"):
+            inspect.getargspec(lambda *, a: 0)
+        with pytest.warns(DeprecationWarning, match=r"time\.process_time"):
+            assert time.clock() <= time.clock()
+        with pytest.warns(DeprecationWarning, match=r"os\.errno"):
+            assert os.errno.EEXIST == errno.EEXIST
+        assert not threading.Thread().isAlive()
+        assert json.loads("[1]", encoding="utf-8") == [1]
+        assert sorted(random.sample({1, 2}, 2)) == sorted(random.sample({1: 0, 2: 0}.keys(), 2)) == [1, 2]
+        items = list(range(5))
+        random.shuffle(items, lambda: 0.0)
+        assert items == [1, 2, 3, 4, 0]
     finally:
         python_names.withdraw()
-    assert not hasattr(collections, "Mapping")
+    for module, name in (
+        (collections, "Mapping"),
+        (inspect, "getargspec"),
+        (time, "clock"),
+        (threading.Thread, "isAlive"),
+    ):
+        assert not hasattr(module, name)
+    with pytest.raises(TypeError, match="encoding"):
+        json.loads("[1]", encoding="utf-8")
+
+
+def test_modules_that_python_lost_or_that_are_loaded_later(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    (tmp_path / "part.py").write_text("x = 3")
+    program.write_text(
+        """
+import base64, fractions, sys, unittest
+from unittest import TestCase
+assert "fractions" in sys.modules and fractions.gcd(12, 18) == 6
+assert base64.decodestring(base64.encodestring(b"text")) == b"text"
+TestCase().assertEquals(1, 1)
+import imp
+from distutils.spawn import find_executable
+from distutils.util import strtobool
+from distutils.version import LooseVersion
+assert imp.load_source("part", "part.py").x == 3
+assert LooseVersion("1.10.0") > LooseVersion("1.9") and LooseVersion("1.4.0-rc1") != "1.4.0"
+assert strtobool("yes") and find_executable("sh")
+assert imp.new_module("a").__name__ == "a"
+"""
+    )
+    done = run(tmp_path, "program.py")
+    assert done.returncode == 0, done.stderr
+
+
+def test_versions_are_compared_as_distutils_did() -> None:
+    versions = ["0.9", "1.0", "1.4.0", "1.4.0-rc1", "1.10", "1.13.1", "2.0"]
+    loose = [python_names.LooseVersion(text) for text in versions]
+    assert sorted(loose) == loose
+    assert loose[1] == "1.0"
+    assert str(loose[3]) == "1.4.0-rc1"

@@ -1,48 +1,20 @@
 """What Python, NumPy, SciPy, h5py, matplotlib and pytest have lost since the libraries were written, given back.
 
 `tools/run_libraries.py` makes this file the `sitecustomize` of the processes that it starts on a current Python. It
-names nothing of TensorFlow. Names of `collections` and `numpy` come from `anabranch run`.
+names nothing of TensorFlow. Names of Python's own library and of `numpy` come from `anabranch run`.
 """
 
-import fractions
 import importlib.abc
 import importlib.util
-import inspect
-import math
 import sys
-import time
 import types
 import unittest
 import warnings
-from collections import namedtuple
 
 import numpy as np
 
-_ArgSpec = namedtuple("_ArgSpec", "args varargs keywords defaults")
-
-
-def _getargspec(function):
-    """`inspect.getargspec` as Python had it until 3.10."""
-    spec = inspect.getfullargspec(function)
-    return _ArgSpec(spec.args, spec.varargs, spec.varkw, spec.defaults)
-
-
-if not hasattr(inspect, "getargspec"):
-    vars(inspect)["getargspec"] = _getargspec
-if not hasattr(time, "clock"):
-    vars(time)["clock"] = time.perf_counter
-if not hasattr(fractions, "gcd"):
-    vars(fractions)["gcd"] = math.gcd
-for _old, _new in {
-    "assertItemsEqual": "assertCountEqual",
-    "assertEquals": "assertEqual",
-    "assertNotEquals": "assertNotEqual",
-    "assertAlmostEquals": "assertAlmostEqual",
-    "assertRaisesRegexp": "assertRaisesRegex",
-    "assertRegexpMatches": "assertRegex",
-}.items():
-    if not hasattr(unittest.TestCase, _old):
-        setattr(unittest.TestCase, _old, getattr(unittest.TestCase, _new))
+if not hasattr(unittest.TestCase, "assertItemsEqual"):
+    unittest.TestCase.assertItemsEqual = unittest.TestCase.assertCountEqual
 
 _array = np.array
 
