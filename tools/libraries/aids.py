@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 
 if not hasattr(unittest.TestCase, "assertItemsEqual"):
-    unittest.TestCase.assertItemsEqual = unittest.TestCase.assertCountEqual
+    vars(unittest)["TestCase"].assertItemsEqual = unittest.TestCase.assertCountEqual
 
 _array = np.array
 
