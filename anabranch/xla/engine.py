@@ -6,13 +6,15 @@ No global configuration of JAX is changed, but for what it fixes when its device
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import logging
 import math
 import os
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,14 +24,34 @@ from anabranch.core.one_time import Once
 from anabranch.xla import memory, startup
 
 
+@contextlib.contextmanager
+def _numpys_random_state_left_alone() -> Iterator[None]:
+    """Keep the modules that this thread imports from drawing from NumPy's global generator.
+
+    JAX draws five numbers as default arguments of a function (``jax/_src/clusters/k8s_cluster.py``). The import runs in
+    a thread of ours when there is time, so that a program that has seeded NumPy would get other numbers each time.
+    """
+    importer, generator, rand = threading.get_ident(), np.random.RandomState(0), np.random.rand
+
+    def draw(*sizes: int) -> Any:
+        return (generator.rand if threading.get_ident() == importer else rand)(*sizes)
+
+    np.random.rand = draw
+    try:
+        yield
+    finally:
+        np.random.rand = rand
+
+
 def _import() -> Any:
     global _imported_before
     memory.keep_if_asked()
     _imported_before = "jax" in sys.modules
-    import jax as module
-    import jax.experimental.serialize_executable
-    import jax.experimental.xla_metadata
-    import jax.extend.core
+    with _numpys_random_state_left_alone():
+        import jax as module
+        import jax.experimental.serialize_executable
+        import jax.experimental.xla_metadata
+        import jax.extend.core
 
     # It tells at INFO, which absl's programs show, that there is no TPU: nobody who has none wants to know.
     bridge = logging.getLogger("jax._src.xla_bridge")

@@ -109,3 +109,20 @@ def test_layers_and_files(keras, tmp_path):
             model.save(tmp_path / name)
             again = keras.saving.load_model(tmp_path / name)
             np.testing.assert_array_equal(again.predict(x, **QUIET), expected)
+
+
+def test_orders_of_training_and_validation_are_those_of_tensorflow():
+    random = np.random.RandomState(3)
+    x = random.normal(size=(50, 4)).astype(np.float32)
+    y = x[:, :1] ** 2
+    weights = [random.normal(size=(4, 1)).astype(np.float32), np.zeros(1, np.float32)]
+    with tf.Graph().as_default():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(4,))])
+        model.compile("sgd", "mse")
+        model.set_weights(weights)
+        np.random.seed(1)
+        history = model.fit(x, y, epochs=3, batch_size=8, validation_data=(x[:20], y[:20]), verbose=0).history
+        split = model.fit(x, y, epochs=3, batch_size=8, validation_split=0.4, verbose=0).history
+    # What TensorFlow 1.15.5 gives.
+    np.testing.assert_allclose(history["loss"], [4.8237865, 4.3689824, 4.0132617], rtol=1e-5)
+    np.testing.assert_allclose(split["loss"], [3.6606156, 3.2448383, 2.9876904], rtol=1e-5)

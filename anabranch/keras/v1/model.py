@@ -364,7 +364,9 @@ class Model(Network):
                 validation = self._data(validation_data, None, None, None, None, validation_steps, False, "test")
             else:
                 parts = (*validation_data, None)[:3]
-                validation = self._data(parts[0], parts[1], parts[2], None, batch_size, validation_steps, False, "test")
+                validation = self._data(
+                    parts[0], parts[1], parts[2], None, batch_size, validation_steps, validation_steps is None, "test"
+                )
         elif validation_split:
             if batch_sources.is_generator(x):
                 raise ValueError(
@@ -375,7 +377,7 @@ class Model(Network):
             groups = [inputs, targets, *([weights] if weights is not None else [])]
             at = int(inputs[0].shape[0] * (1.0 - validation_split))
             halves = [batch_sources.split(group, at) for group in groups]
-            validation = batch_sources.Arrays([after for _, after in halves], batch_size or 32)
+            validation = batch_sources.Arrays([after for _, after in halves], batch_size or 32, shuffle=True)
             data: Any = batch_sources.Arrays([before for before, _ in halves], batch_size or 32, shuffle)
         if validation_data is not None or not validation_split:
             data = self._data(x, y, sample_weight, class_weight, batch_size, steps_per_epoch, shuffle, "train")
