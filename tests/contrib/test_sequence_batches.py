@@ -137,6 +137,15 @@ def test_sequences_under_way_are_bounded_and_closing_lets_them_end() -> None:
     save = batch.save_state("s", batch.state("s") + 1.0)
     with pytest.raises(KeyError, match="state was not declared: other"):
         batch.save_state("other", [0.0])
+    with pytest.raises(ValueError, match=r"Rank check failed for .*convert_s:0"):
+        batch.save_state("s", tf.ones([1, 1, 1]))
+    given = tf.placeholder(tf.float32)
+    wrong = batch.save_state("s", given)
+    with tf.Session() as session:
+        for name in ("a", "b"):
+            session.run(state_saver.prefetch_op, {key: name})
+        with pytest.raises(tf.errors.InvalidArgumentError, match="convert_s:0 should be: 2, shape received"):
+            session.run(wrong, {given: [1.0]})
     with tf.Session() as session:
         for name in ("a", "b"):
             session.run(state_saver.prefetch_op, {key: name})

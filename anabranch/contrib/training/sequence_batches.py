@@ -116,17 +116,17 @@ class NextQueuedSequenceBatch:
         with tf.name_scope(name, "InputQueueingStateSaver_SaveState", [value]):
             going = tf.reshape(tf.where(tf.logical_not(self._done)), [-1])
             state = self._states[state_name]
-            value = tf.convert_to_tensor(value, state.dtype, name=f"convert_{state_name}")
-            rank = tf.rank(state)
-            text = _text(f"Rank of tensor {value.name} should be: ", rank, ", shape received:")
+            value = tf.identity(tf.convert_to_tensor(value, state.dtype), name=f"convert_{state_name}")
+            given, rank = value.name, tf.rank(state)
+            text = _text(f"Rank of tensor {given} should be: ", rank, ", shape received:")
             value = _checked(tf.equal(tf.rank(value), rank), value, text, tf.shape(value))
             try:
                 value.set_shape(value.get_shape().with_rank(state.get_shape().ndims))
             except ValueError as problem:
-                raise ValueError(f"Rank check failed for {value.name}: {problem}") from problem
+                raise ValueError(f"Rank check failed for {given}: {problem}") from problem
             value.get_shape().assert_is_compatible_with(state.get_shape())
             same = tf.reduce_all(tf.equal(tf.shape(value), tf.shape(state)))
-            text = _text(f"Shape of tensor {value.name} should be that of state {state_name}. Given, expected:")
+            text = _text(f"Shape of tensor {given} should be that of state {state_name}. Given, expected:")
             value = _checked(same, value, text, tf.shape(value), tf.shape(state))
             value.set_shape(state.get_shape())
             return self._saver.barrier.insert_many(
