@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.ops.data import parallel
 from anabranch.runtime.interpreter import straight_line
 
 D = tf.data.Dataset
@@ -89,17 +90,57 @@ def test_a_run_that_is_made_anew_draws_the_same(monkeypatch):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_what_fails_behind_a_draw_moves_no_stream():
-    def checked(x):
-        return tf.random_uniform([], seed=3) + 0 * tf.check_numerics(x, "not a number")
+def drawing_slowly(x):
+    """Some milliseconds of products, and two draws."""
+    product = tf.reduce_sum(tf.linalg.matmul(tf.ones([300, 300]), tf.fill([300, 300], x)))
+    return tf.check_numerics(x, "not a number"), tf.random_uniform([2], seed=3), tf.random_normal([]) + 0 * product
 
-    values = np.ones(40, np.float32)
-    values[[20, 21, 30]] = np.nan
-    failing = D.from_tensor_slices(values).map(checked).apply(tf.data.experimental.ignore_errors())
-    drawn = [float(value) for (value,) in elements(failing, 37)]
-    plain = [float(value) for (value,) in elements(D.from_tensor_slices(values[values > 0]).map(checked), 37)]
-    assert drawn == plain
-    assert len(set(drawn)) == 37
+
+@pytest.mark.parametrize("calls", [2, 4])
+@pytest.mark.parametrize("tier", ["interpreted", "auto"])
+def test_calls_on_threads_draw_what_calls_in_turn_do(calls, tier, monkeypatch):
+    """Also behind elements that fail, whose draws count."""
+    reserved = []
+    submit = parallel._Threads.submit
+    monkeypatch.setattr(parallel._Threads, "submit", lambda self, call: (reserved.append(call), submit(self, call)))
+    monkeypatch.setattr(parallel, "GAIN", 1e9)  # the machine may have no core to spare
+    monkeypatch.setattr(parallel, "WORTH_A_THREAD", 1e-4)
+    values = np.ones(26, np.float32)
+    values[[12, 13, 20]] = np.nan
+
+    def drawn(**parallel_calls):
+        dataset = D.from_tensor_slices(values).map(drawing_slowly, **parallel_calls)
+        dataset = dataset.apply(tf.data.experimental.ignore_errors())
+        element = dataset.make_one_shot_iterator().get_next()
+        with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            return [session.run(element) for _ in range(23)]
+
+    in_turn = drawn()
+    assert not reserved
+    with tf.Graph().as_default():
+        tf.set_random_seed(7)
+        on_threads = drawn(num_parallel_calls=calls)
+    assert len(reserved) > 15
+    for (_, uniform, normal), (_, wanted, near) in zip(on_threads, in_turn, strict=True):
+        np.testing.assert_array_equal(uniform, wanted)
+        np.testing.assert_allclose(normal, near, rtol=1e-5)
+
+
+def test_a_place_between_calls_on_threads_has_the_streams_of_those_under_way(tmp_path, monkeypatch):
+    monkeypatch.setattr(parallel, "GAIN", 1e9)
+    monkeypatch.setattr(parallel, "WORTH_A_THREAD", 1e-4)
+    numbers = D.from_tensor_slices(np.ones(30, np.float32)).map(drawing_slowly, num_parallel_calls=3)
+    iterator = numbers.make_initializable_iterator()
+    element = iterator.get_next()[1]
+    saver = tf.train.Saver([tf.data.experimental.make_saveable_from_iterator(iterator)])
+    with tf.Session() as session:
+        session.run(iterator.initializer)
+        for _ in range(13):
+            session.run(element)
+        path = saver.save(session, str(tmp_path / "place"))
+        wanted = [session.run(element).tolist() for _ in range(17)]
+        saver.restore(session, path)
+        assert [session.run(element).tolist() for _ in range(17)] == wanted
 
 
 def test_threads_of_one_iterator_draw_no_number_twice():

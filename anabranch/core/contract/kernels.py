@@ -110,6 +110,13 @@ class PreparedFunction(Protocol):
         """Whether calls on several threads at a time give what calls one after the other do."""
 
     @property
+    def reserves(self) -> bool:
+        """Whether it draws, and the place of each call in the streams is known before the call."""
+
+    def reserved(self) -> Callable[[Sequence[Any], Any], list[Any]]:
+        """The function for one call on any thread, whose place in the streams is the next one."""
+
+    @property
     def by_element(self) -> str | None:
         """Why it has no such form, if that is known."""
 

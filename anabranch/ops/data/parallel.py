@@ -6,7 +6,9 @@ and of the input. So neither the values nor their order depend on how many threa
 
 Threads are begun only where they pay: calls that take less than :data:`WORTH_A_THREAD` are made when they are asked
 for, and where threads turn out to be no faster (the function holds the interpreter lock), they are ended. A function
-that draws, has effects or calls Python is called by one thread, one element after the other.
+that draws has its place in each stream reserved when its element is taken, so that it draws what it would draw in turn.
+One whose draws are not always as many, that has effects, or that calls Python is called by one thread, one element
+after the other.
 """
 
 from __future__ import annotations
@@ -39,10 +41,11 @@ MOST_THREADS = 16
 class _Call:
     """An element and, once a thread has called the function for it, what it gave."""
 
-    __slots__ = ("done", "element", "outcome")
+    __slots__ = ("done", "element", "function", "outcome")
 
-    def __init__(self, element: Element | None, outcome: Any = None) -> None:
+    def __init__(self, element: Element | None, outcome: Any = None, function: Any = None) -> None:
         self.element = element
+        self.function: Callable[[Element], Any] = function
         self.outcome: Any = outcome
         self.done = outcome is not None
 
@@ -55,7 +58,7 @@ class _Threads(Worker):
 
     def __init__(self, count: int) -> None:
         self.changed = conditions.Condition()
-        self._waiting: collections.deque[tuple[Callable[[Element], Any], _Call]] = collections.deque()
+        self._waiting: collections.deque[_Call] = collections.deque()
         self._ended = False
         self.threads = [
             threading.Thread(target=self._work, daemon=True, name="anabranch parallel call") for _ in range(count)
@@ -63,10 +66,10 @@ class _Threads(Worker):
         for thread in self.threads:
             thread.start()
 
-    def submit(self, function: Callable[[Element], Any], call: _Call) -> None:
+    def submit(self, call: _Call) -> None:
         """Let a thread make a call."""
         with self.changed:
-            self._waiting.append((function, call))
+            self._waiting.append(call)
             self.changed.notify()
 
     def _work(self) -> None:
@@ -76,12 +79,12 @@ class _Threads(Worker):
                     self.changed.wait_for(lambda: self._ended or self._waiting)
                     if self._ended:
                         return
-                    function, call = self._waiting.popleft()
-                outcome = outcome_of(function, call.element)
+                    call = self._waiting.popleft()
+                outcome = outcome_of(call.function, call.element)
                 with self.changed:
                     call.outcome, call.done = outcome, True
                     self.changed.notify_all()
-                del function, call, outcome
+                del call, outcome
 
     def wait(self, call: _Call, token: CancellationToken, op: Any) -> None:
         """Wait until a call has been made."""
@@ -137,7 +140,7 @@ class ParallelCalls:
         automatic = max(1, min(MOST_THREADS, os.cpu_count() or 1, context.said_behind(THREADS) or MOST_THREADS))
         self._count = min(automatic, calls if calls > 0 else automatic)
         self._limit = max(calls if calls > 0 else automatic, ahead)
-        self._allowed = self._count > 1 and call.function.alike_in_parallel
+        self._allowed = self._count > 1 and (call.function.alike_in_parallel or call.function.reserves)
         self._slow = 0
         self._alone = 0.0
         """Seconds that a call took when they were made one by one."""
@@ -159,7 +162,7 @@ class ParallelCalls:
         if self.threads is not None:
             self.threads.wait(first, self._context.pipeline.current_token, self._op)
         if not first.done:  # the threads were ended
-            first.outcome = outcome_of(self._call, first.element)
+            first.outcome = outcome_of(first.function, first.element)
         self.pending.popleft()
         self._judge(time.perf_counter() - started)
         return first.outcome
@@ -200,9 +203,9 @@ class ParallelCalls:
                 return
             if element is None:
                 return
-            call = _Call(element)
+            call = _Call(element, function=self._call.reserved())
             self.pending.append(call)
-            self.threads.submit(self._call, call)
+            self.threads.submit(call)
 
     def _judge(self, waited: float) -> None:
         """End the threads if waiting for them takes no less than calls one by one."""

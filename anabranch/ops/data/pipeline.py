@@ -556,6 +556,13 @@ class Call:
     def __call__(self, element: Sequence[Any]) -> list[Any]:
         return self.function(element, CancellationToken() if self._at_end else self._pipeline.current_token)
 
+    def reserved(self) -> Callable[[Sequence[Any]], list[Any]]:
+        """The function for one call on any thread, which draws what it would if it were called now."""
+        if not self.function.reserves:
+            return self
+        function, pipeline = self.function.reserved(), self._pipeline
+        return lambda element: function(element, pipeline.current_token)
+
     def rows(self, columns: Sequence[Any]) -> list[Any] | None:
         """What it returns for many elements, each component stacked; None if it is to be called for each."""
         return self.function.rows(columns, self._pipeline.current_token)

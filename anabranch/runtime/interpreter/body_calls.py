@@ -12,7 +12,7 @@ that draw from the streams of one iterator come one after the other.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from anabranch.core.cancellation import CancellationToken
@@ -25,13 +25,14 @@ from anabranch.runtime.plans import policy
 from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceManager
 from anabranch.runtime.step import Step
 from anabranch.runtime.values import to_host
+from anabranch.xla import lowering
 
 
 class OwnStreams:
     """A resource manager with random streams of its own, which begin when somebody first draws from them."""
 
     def __init__(self, below: ResourceManager) -> None:
-        self._below = below
+        self.below = below
         self._counters: dict[str, RandomCounter] = {}
         self._lock = threading.Lock()
         self.drawing = threading.RLock()
@@ -47,9 +48,22 @@ class OwnStreams:
         with self._lock:
             counter = self._counters.get(name)
             if counter is None:
-                counter = self._counters[name] = self._below.new_counter(seed, seed2)
+                counter = self._counters[name] = self.below.new_counter(seed, seed2)
             counter.join(layout)
             return counter
+
+    def of(self, op: Any) -> RandomCounter:
+        """The stream of a random op."""
+        return self.counter(op.name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0))
+
+    def reserve(self, blocks: dict[Any, int]) -> dict[str, Any]:
+        """Move the streams of ops by so many blocks each; keys and positions where they were, by name."""
+        places = {}
+        for op, amount in blocks.items():
+            counter = self.of(op)
+            places[op.name] = counter.key, counter.position
+            counter.position += amount
+        return places
 
     def save(self) -> dict[str, Any]:
         """Keys and positions of the streams."""
@@ -64,7 +78,7 @@ class OwnStreams:
                 counter.key, counter.position = key, position
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._below, name)
+        return getattr(self.below, name)
 
 
 class BodyCalls(kernels.Functions):
@@ -102,13 +116,39 @@ class BodyCalls(kernels.Functions):
         return BodyFunction(self._type(plan, self._manager, self._bodies), body, captured)
 
 
+def _fixed_draws(plan: Any) -> dict[Any, int]:
+    """The blocks that each op of a body that draws reserves in each call; empty if that is not certain of all."""
+    (segment,) = plan.segments
+    blocks: dict[Any, int] = {}
+    for op in segment.random_ops:
+        operands = [plan.constants.get(source) for source in plan.sources(op)]
+        if any(value is None for value in operands):
+            return {}
+        blocks[op] = int(op.definition.consumes(lowering.TraceShapes(op, operands)))
+    return blocks
+
+
 class BodyFunction:
     """A body with what it captures, to be called any number of times."""
 
-    __slots__ = ("_captured", "_count", "_draws", "_manager", "_plan", "_rows", "_runner", "_straight", "_tier")
+    __slots__ = (
+        "_body",
+        "_captured",
+        "_copies",
+        "_count",
+        "_draws",
+        "_fixed",
+        "_manager",
+        "_plan",
+        "_rows",
+        "_runner",
+        "_straight",
+        "_tier",
+    )
 
     def __init__(self, runner: Any, body: Body, captured: Sequence[Any]) -> None:
         self._runner = runner
+        self._body = body
         self._manager = runner.manager
         self._plan = runner.plan
         self._captured = list(captured)
@@ -122,6 +162,9 @@ class BodyFunction:
             straight = None
         self._straight: Straight | None = straight
         self._draws: Draws | None = None
+        self._fixed = _fixed_draws(self._plan) if straight is not None else {}
+        self._copies: list[BodyFunction] = []
+        """The same with streams of their own, for calls whose places in the streams were reserved; each in one call."""
         self._rows: Rows | None = None
         if self._straight is not None and not self._straight.random_ops:
             # Where elements are to be computed by programs, rows are used if they have the same bits.
@@ -141,6 +184,31 @@ class BodyFunction:
             if within is not None and (within.writes or within.random_ops or within.channel or within.io):
                 return False
         return True
+
+    @property
+    def reserves(self) -> bool:
+        """Whether it draws, and each call so much that the next one's place in the streams is known before."""
+        return bool(self._fixed)
+
+    def reserved(self) -> Callable[[Sequence[Any], CancellationToken], list[Any]]:
+        """The function for one call, which draws what it would if it were called now."""
+        with self._manager.drawing:
+            places = self._manager.reserve(self._fixed)
+
+        def call(operands: Sequence[Any], token: CancellationToken) -> list[Any]:
+            try:
+                copy = self._copies.pop()
+            except IndexError:
+                runner = self._runner
+                streams = OwnStreams(self._manager.below)
+                copy = BodyFunction(type(runner)(self._plan, streams, runner.bodies), self._body, self._captured)
+            copy._manager.restore(places)
+            try:
+                return copy(operands, token)
+            finally:
+                self._copies.append(copy)
+
+        return call
 
     @property
     def by_element(self) -> str | None:
@@ -164,18 +232,16 @@ class BodyFunction:
         if self._straight is None or not self._straight.random_ops:
             return self._call(values, token)
         with self._manager.drawing:
-            return self._call(values, token)
+            try:
+                return self._call(values, token)
+            except BaseException:  # what was drawn before the failure is drawn
+                self._manager.reserve(self._fixed)
+                raise
 
     def _streams(self, straight: Straight) -> Draws:
         """The streams of the ops that draw, which the first call, op by op, has begun."""
         if self._draws is None:
-            counter = self._manager.counter
-            self._draws = Draws(
-                {
-                    op: counter(op.name, op._attrs.get("seed", 0), op._attrs.get("seed2", 0))
-                    for op in straight.random_ops
-                }
-            )
+            self._draws = Draws({op: self._manager.of(op) for op in straight.random_ops})
         return self._draws
 
     def _call(self, values: list[Any], token: CancellationToken) -> list[Any]:
