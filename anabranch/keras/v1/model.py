@@ -143,10 +143,10 @@ class Model(Network):
             object.__setattr__(self, "_steps", made(empty, self))
             object.__setattr__(self, "_function_kwargs", getattr(self, "_function_kwargs", {}))
 
-    def _set_inputs(self, arrays: list[Any]) -> None:
+    def _set_inputs(self, arrays: Any) -> None:
         """Learn from a batch what a model of one's own takes and gives."""
         places = []
-        for i, x in enumerate(arrays):
+        for x in nest.flatten(arrays):
             if isinstance(x, tf.Tensor) and not state.is_eager():
                 places.append(x)
                 continue
@@ -154,13 +154,13 @@ class Model(Network):
             shape = (None, *np.shape(x)[1:])
             layer = InputLayer(batch_input_shape=shape, dtype=kind, name=f"input_{state.get_uid('input')}")
             places.append(layer._inbound_nodes[0].output_tensors)
-            _ = i
+        # What a `call` says as the default of `training` is for calls by the program; a step tells its own.
+        phase = (
+            {"training": state.learning_phase()} if "training" in self._call_arguments and not state.is_eager() else {}
+        )
         with state.graph().as_default():
-            outputs = nest.flatten(self(single(places)))
-        self.input_names = [
-            getattr(x, "_keras_history", (InputLayer,))[0].name if hasattr(x, "_keras_history") else f"input_{i + 1}"
-            for i, x in enumerate(places)
-        ]
+            outputs = nest.flatten(self(single(places), **phase))
+        self.input_names = [f"input_{i + 1}" for i in range(len(places))]
         self.output_names = [f"output_{i + 1}" for i in range(len(outputs))]
         object.__setattr__(self, "inputs", places)
         object.__setattr__(self, "outputs", outputs)

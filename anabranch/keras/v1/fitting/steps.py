@@ -199,12 +199,18 @@ def _metrics_by_output(wanted: Any, names: list[str]) -> list[list[Any]]:
     return [list(group) if isinstance(group, (list, tuple)) else [group] for group in groups]
 
 
+def _is_fed(x: Any) -> bool:
+    """Whether a batch gives an input its value; tensors that a program gave have one."""
+    history = getattr(x, "_keras_history", None)
+    return K.is_placeholder(x) if history is None else bool(getattr(history.layer, "is_placeholder", True))
+
+
 class GraphSteps:
     """Steps as operations of the graph."""
 
     def __init__(self, compiled: Compiled, model: Any, target_tensors: Any = None) -> None:
         self.compiled, self.model = compiled, model
-        self.inputs = [x for x in model.inputs if getattr(x._keras_history.layer, "is_placeholder", True)]
+        self.inputs = [x for x in model.inputs if _is_fed(x)]
         given = _by_output(target_tensors, compiled.names, "target_tensors") if target_tensors is not None else None
         self.targets: list[Any] = []
         self.fed_targets: list[Any] = []

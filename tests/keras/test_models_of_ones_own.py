@@ -1,0 +1,51 @@
+"""Models of ``tf.keras`` that say in ``call`` what they compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.eager.mode import EAGER
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_step_tells_training_whatever_the_default_of_call_says(at_once):
+    class Dropping(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.drop = tf.keras.layers.Dropout(0.5)
+            self.dense = tf.keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")
+
+        def call(self, inputs, training=False):
+            return self.dense(self.drop(inputs, training=training))
+
+    x, y = np.ones((10, 10), np.float32), np.full((10, 1), 10.0, np.float32)
+    with EAGER.as_default() if at_once else tf.Graph().as_default():
+        model = Dropping()
+        np.testing.assert_allclose(model.predict(x), y)
+        model.compile("sgd", "mse")
+        assert model.train_on_batch(x, y) > 0.1
+        assert Dropping().call(tf.constant(x)).shape.as_list() == [10, 1]
+
+
+def test_models_of_ones_own_train_on_tensors_and_placeholders_of_a_program():
+    class Two(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = tf.keras.layers.Dense(2), tf.keras.layers.Dense(3)
+
+        def call(self, inputs):
+            return [self.first(inputs[0]), self.second(inputs[1])]
+
+    with tf.Graph().as_default():
+        model = Two()
+        model.compile("sgd", "mse")
+        x = tf.ones([10, 5])
+        history = model.fit([x, x], [tf.zeros([10, 2]), tf.zeros([10, 3])], steps_per_epoch=2, verbose=0).history
+        assert sorted(history) == ["loss", "output_1_loss", "output_2_loss"]
+        model = Two()
+        model._set_inputs([tf.placeholder(tf.float32, [None, 5]), tf.placeholder(tf.float32, [None, 5])])
+        model.compile("sgd", "mse")
+        x = np.ones((4, 5))
+        assert np.isfinite(model.train_on_batch({"input_1": x, "input_2": x}, [x[:, :2], x[:, :3]])).all()
