@@ -37,6 +37,21 @@ def test_an_iterator_is_an_argument_of_a_function(eager):
     assert len(set(step._concrete.values())) == 1
 
 
+def test_a_graph_for_looking_takes_tensors_of_graphs_around(eager):
+    v = v2.Variable([1.0, 2.0])
+    with v2.__internal__.FuncGraph("outer").as_default() as outer:
+        x = tf.placeholder(tf.float32, [None, 2])
+        with v2.__internal__.FuncGraph("inner").as_default() as inner:
+            y = tf.matmul(x, [[1.0], [2.0]]) * 2.0 + tf.reduce_sum(x * v)
+            assert y.graph is inner
+            assert y.shape.as_list() == [None, 1]
+        assert (x + v).graph is outer
+    with tf.Graph().as_default():
+        z = tf.placeholder(tf.float32, [2])
+    with v2.__internal__.FuncGraph("alone").as_default(), pytest.raises(ValueError, match="of another graph"):
+        z + 1.0
+
+
 def test_an_iterator_says_whether_there_is_more(eager):
     iterator = iter(tf.data.Dataset.range(1))
     first, second = iterator.get_next_as_optional(), iterator.get_next_as_optional()

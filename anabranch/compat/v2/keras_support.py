@@ -17,6 +17,8 @@ from anabranch.compat.internal.ops import inside_function
 from anabranch.compat.v2 import raw_ops
 from anabranch.compat.v2.namespaces import version_2 as _v2
 from anabranch.core import errors
+from anabranch.core.graph.builder import current_stack
+from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.tensor import TensorLike
 from anabranch.core.values.composite_tensor import CompositeTensor
 from anabranch.eager.function import ConcreteFunction, Function
@@ -37,7 +39,34 @@ _v2("__internal__.eager_context.eager_mode")(eager_names.eager_mode)
 
 
 _v2("__internal__.CompositeTensor")(CompositeTensor)
-_v2("__internal__.FuncGraph")(FunctionGraph)
+
+
+@_v2("__internal__.FuncGraph")
+class FuncGraph(FunctionGraph):
+    """A graph in which a function is applied to see what it gives; tensors of graphs around it become arguments."""
+
+    def among(self, values: Any) -> Any:
+        """The graph itself, whatever graphs around it the operands are of."""
+        del values
+        return self
+
+    def adopt(self, tensor: Any) -> Any:
+        """A tensor from outside as one of the graph."""
+        if isinstance(tensor, EagerTensor):
+            return super().adopt(tensor)
+        if tensor.graph is self or tensor.graph not in current_stack():  # that of a stranger is refused later
+            return tensor
+        known: dict[Any, Any] = self.library_state("tensors_of_graphs_around", dict)
+        if tensor not in known:
+            with self.as_default(), Graph.init_scope(self), self.bare_scopes(), self.name_scope(None):
+                known[tensor] = self.placeholder(tensor.dtype, tensor._shape, "captured")
+            known[tensor]._handle = tensor._handle
+        return known[tensor]
+
+    def _create(self, definition: Any, inputs: Any, attrs: Any, name: Any = None, **rest: Any) -> Any:
+        return super()._create(definition, [self.adopt(tensor) for tensor in inputs], attrs, name, **rest)
+
+
 _v2("inside_function")(inside_function)
 _v2("strings.split")(ragged_strings.split)
 
