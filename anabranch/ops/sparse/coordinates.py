@@ -24,11 +24,13 @@ from anabranch.ops.sparse.rules import (
     dense_shape,
     in_order,
     keys,
+    keys_in_order,
     outside,
     ranked,
     row_major,
     sparse_operand,
     unbounded,
+    unflattened,
 )
 
 _NO_GRADIENT = NotDifferentiable("TensorFlow has no gradient for it")
@@ -334,6 +336,26 @@ def _union(inputs: Any) -> tuple[np.ndarray, list[Any], list[np.ndarray]]:
     return coordinates, values, stored
 
 
+def _merged_sum(
+    keys_of: list[np.ndarray], sizes: list[int], a: np.ndarray, b: np.ndarray, least: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The sum of operands in order: few large arrays, as their memory costs more than what is done to it."""
+    joined = np.concatenate(keys_of)
+    order = np.argsort(joined, kind="stable")  # merges what is in order
+    in_turn, values = joined.take(order), np.concatenate([a, b]).take(order)
+    values += values.dtype.type(0)  # as where one operand stores nothing, and is 0: no zero keeps its sign
+    twice = in_turn[1:] == in_turn[:-1]
+    seconds = np.flatnonzero(twice) + 1
+    kept = np.ones(len(in_turn), bool)
+    if len(seconds):
+        total = (widen(values[seconds - 1]) + widen(values[seconds])).astype(values.dtype)
+        values[seconds - 1] = total
+        kept[seconds] = False
+        kept[seconds - 1] = np.abs(widen(total)) >= widen(np.asarray(least))
+        in_turn, values = in_turn.compress(kept), values.compress(kept)
+    return unflattened(in_turn, sizes), values
+
+
 def _two_shape(c: Any) -> Any:
     _, a = sparse_operand(c, 0, 1, 2)
     _, b = sparse_operand(c, 3, 4, 5)
@@ -355,6 +377,9 @@ class SparseAdd(Op):
     def host_kernel(ctx, inputs, attrs):
         _two(ctx, inputs)
         require(ctx, np.ndim(inputs[6]) == 0, "The magnitude threshold must be a scalar")
+        sorted_keys = keys_in_order(inputs[0], inputs[3])
+        if sorted_keys is not None:
+            return [*_merged_sum(*sorted_keys, inputs[1], inputs[4], inputs[6]), np.array(inputs[2])]
         coordinates, (a, b), (in_a, in_b) = _union(inputs)
         total = (a + b).astype(inputs[1].dtype)
         large = np.abs(widen(total)) >= widen(np.asarray(inputs[6]))
@@ -368,6 +393,18 @@ class SparseAdd(Op):
         for part, given in zip(slopes, (op.inputs[1], op.inputs[4]), strict=True):
             part.set_shape(given._shape)
         return [None, slopes[0], None, None, slopes[1], None, None]
+
+
+def _looked_up(keys_of: np.ndarray, wanted: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The values of the keys that are wanted, 0 where there is none; both keys are in order."""
+    order = np.argsort(np.concatenate([keys_of, wanted]), kind="stable")
+    asks = order >= len(keys_of)
+    places = (np.cumsum(~asks) - 1).compress(asks)  # the last of the keys that is not larger
+    found = (places >= 0) & (keys_of.take(places, mode="clip") == wanted)
+    result = values.take(places, mode="clip")
+    if not found.all():
+        result[~found] = 0
+    return result
 
 
 class SparseAddGrad(Op):
@@ -392,6 +429,10 @@ class SparseAddGrad(Op):
             grad.ndim == 1 and len(grad) == len(sum_indices),
             "# elements of backprop_val_grad and # rows of sum_indices must match",
         )
+        sorted_keys = keys_in_order(a_indices, b_indices, sum_indices)
+        if sorted_keys is not None:
+            (*operands, total), _ = sorted_keys
+            return [_looked_up(total, part, grad) for part in operands]
         (of_a, of_b, there), first = ranked(*keys(a_indices, b_indices, sum_indices))
         table = np.zeros(len(first), grad.dtype)  # 0 for what the sum left out
         table[there] = grad

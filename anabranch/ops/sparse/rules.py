@@ -8,6 +8,7 @@ shape known when XLA compiles; those whose number of values depends on data live
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -157,6 +158,34 @@ def keys(*parts: np.ndarray) -> list[np.ndarray]:
     numbers[order] = np.concatenate([[0], np.cumsum(steps)]) if len(joined) else []
     bounds = np.cumsum([0, *[len(part) for part in parts]])
     return [numbers[start:stop] for start, stop in itertools.pairwise(bounds)]
+
+
+def keys_in_order(*parts: np.ndarray) -> tuple[list[np.ndarray], list[int]] | None:
+    """The keys of arrays of coordinates in row-major order without equal ones, and the sizes that they refer to.
+
+    None if one array is not in order, or the keys need more than 64 bits.
+    """
+    if not all(part.shape[1] and len(part) for part in parts):
+        return None
+    columns = range(parts[0].shape[1])  # a negative one is larger than any size
+    sizes = [max([int(part[:, i].view(np.uint64).max()) for part in parts]) + 1 for i in columns]
+    if not _fits(sizes):
+        return None
+    found = [flat_positions(np, part, sizes) for part in parts]
+    return (found, sizes) if all((key[1:] > key[:-1]).all() for key in found) else None
+
+
+def unflattened(positions: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """The coordinates of positions: what :func:`flat_positions` takes them from."""
+    result = np.empty((len(positions), len(sizes)), np.int64)
+    rest = positions.astype(np.uint32) if math.prod(sizes) < 1 << 32 else positions  # divided in half the time
+    for i in range(len(sizes) - 1, 0, -1):
+        size = rest.dtype.type(sizes[i])
+        left = rest // size
+        result[:, i] = rest - left * size
+        rest = left
+    result[:, 0] = rest
+    return result
 
 
 def ranked(*parts: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:

@@ -228,3 +228,57 @@ def test_products_of_entries_that_repeat_and_come_in_any_order(dtype, width, adj
         assert found.dtype == dtype
         tolerance = 0.01 if dtype == tf.bfloat16.as_numpy_dtype else 0
         np.testing.assert_allclose(found.astype(matrix.dtype), wanted, rtol=tolerance)
+
+
+def coordinates(kind, random, count, rank):
+    """Coordinates of a kind, as many as asked for at most."""
+    if kind == "empty":
+        return np.zeros((0, rank), np.int64)
+    wide = 2**40 if kind == "far apart" else 5
+    points = random.randint(0, wide, (count, rank)).astype(np.int64) * (1 if kind != "far apart" else 2**20)
+    if kind == "negative":
+        points -= 2
+    if kind == "twice":
+        return points[np.lexsort(points.T[::-1])]
+    points = np.unique(points, axis=0)
+    return points if kind != "unordered" else random.permutation(points)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["in order", "unordered", "twice", "negative", "far apart", "empty"])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "complex64"])
+def test_sums_and_gradients_of_sparse_matrices(kind, rank, dtype):
+    random = np.random.RandomState(rank)
+    a, b = coordinates(kind, random, 12, rank), coordinates("in order", random, 12, rank)
+    both = sorted({*map(tuple, a), *map(tuple, b)})
+    shape = np.full(rank, 2**62, np.int64)
+    values = [random.randint(-2, 3, len(part)).astype(dtype) for part in (a, b)]
+    for least in (0, 2):
+        expected = {}
+        for point in both:
+            parts = [own[(part == point).all(1)] for part, own in zip((a, b), values, strict=True)]
+            total = sum(part.sum(dtype=dtype) for part in parts)
+            if not all(len(part) for part in parts) or abs(total) >= least:
+                expected[point] = total
+        size = np.array(least, np.int8 if dtype == "int8" else np.float32)
+        found, total, _ = run_op("SparseAdd", a, values[0], shape, b, values[1], shape, size, tier="host")
+        assert [tuple(point) for point in found] == list(expected)
+        assert total.dtype == dtype
+        np.testing.assert_array_equal(total, np.array(list(expected.values()), dtype))
+        slopes = np.arange(1, len(found) + 1).astype(dtype)
+        by_point = dict(zip(map(tuple, found), slopes, strict=True))
+        for part, slope in zip((a, b), run_op("SparseAddGrad", slopes, a, b, found, tier="host"), strict=True):
+            assert slope.dtype == dtype
+            np.testing.assert_array_equal(slope, [by_point.get(tuple(point), 0) for point in part])
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_sums_of_sparse_tensors_have_the_same_bits_in_any_order(reverse):
+    a, b = np.array([[0], [2], [5]], np.int64), np.array([[2], [3]], np.int64)
+    values = np.array([-0.0, 1.0, np.nan], np.float32), np.array([-1.0, -0.0], np.float32)
+    turn = slice(None, None, -1 if reverse else 1)
+    shape, least = np.array([6], np.int64), np.float32(0)
+    found, total, _ = run_op("SparseAdd", a[turn], values[0][turn], shape, b, values[1], shape, least, tier="host")
+    np.testing.assert_array_equal(found[:, 0], [0, 2, 3, 5])
+    np.testing.assert_array_equal(np.signbit(total[:3]), [False, False, False])
+    np.testing.assert_array_equal(total, np.array([0, 0, 0, np.nan], np.float32))
