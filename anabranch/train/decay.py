@@ -29,7 +29,8 @@ def _checked(global_step: Any, function: str) -> None:
 
 
 def _rate(learning_rate: Any) -> Any:
-    return convert.convert_to_tensor(learning_rate, name="initial_learning_rate", preferred_dtype=dtypes.float32)
+    preferred = dtypes.float32 if isinstance(learning_rate, int) else None  # NumPy's float64 gives a rate of float64
+    return convert.convert_to_tensor(learning_rate, name="initial_learning_rate", preferred_dtype=preferred)
 
 
 def _power(base: Any, exponent: Any) -> Any:

@@ -99,3 +99,24 @@ def test_noise_has_the_variance_asked_for(session):
     found = np.array([call(50.0) for _ in range(400)])
     assert abs(found.mean() - 0.25) < 0.04
     assert abs(found.std() / (0.5 * (4.0 / 51) ** 0.5) - 1) < 0.15
+
+
+@pytest.mark.parametrize(
+    "decay",
+    [
+        lambda rate, step: tf.train.exponential_decay(rate, step, 10, 0.9),
+        lambda rate, step: tf.train.natural_exp_decay(rate, step, 10, 0.9),
+        lambda rate, step: tf.train.inverse_time_decay(rate, step, 10, 0.9),
+        lambda rate, step: tf.train.polynomial_decay(rate, step, 10, 0.01),
+        lambda rate, step: tf.train.cosine_decay(rate, step, 10),
+        lambda rate, step: tf.train.cosine_decay_restarts(rate, step, 10),
+        lambda rate, step: tf.train.linear_cosine_decay(rate, step, 10),
+    ],
+)
+def test_the_type_of_a_rate_is_kept(decay):
+    with tf.Graph().as_default(), tf.Session() as session:
+        single = session.run(decay(0.1, tf.constant(3)))
+        double = session.run(decay(np.float64(0.1), tf.constant(3)))
+        assert session.run(decay(1, tf.constant(3))).dtype == np.float32
+    assert (single.dtype, double.dtype) == (np.float32, np.float64)
+    np.testing.assert_allclose(double, single, 1e-6)

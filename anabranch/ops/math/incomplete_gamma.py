@@ -94,23 +94,56 @@ def _polynomial(values: Any, numbers: tuple[float, ...]) -> Any:
     return result
 
 
+def _expansion(ctx: Any, a: Any, x: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
+    """Where the expansion holds and where the functions are 0 or 1; there ``a``, ``mu``, ``eta`` and ``eta sqrt(a/2)``.
+
+    Elsewhere the last four have values that do no harm.
+    """
+    xp = ctx.xp
+    large = xp.isfinite(a) & xp.isfinite(x) & (a > LARGE)
+    mu = xp.where(large, x - a, 0 * xp.ones_like(a)) / xp.where(large, a, xp.ones_like(a))
+    near = large & (abs(mu) < NEAR)
+    far = large & (a > HUGE) & ~near
+    mu = xp.where(near, mu, xp.zeros_like(mu))
+    safe = xp.where(near, a, xp.full_like(a, LARGE))
+    # 2 (mu - log(1 + mu)) / mu^2 = 1 - 2 mu / 3 + 2 mu^2 / 4 - ...
+    eta = mu * xp.sqrt(_polynomial(mu, tuple(2 * (-1.0) ** n / (n + 2) for n in range(_TERMS + 6))))
+    return near, far, safe, mu, eta, eta * xp.sqrt(safe / 2)
+
+
+def _sum(a: Any, eta: Any, orders: tuple[tuple[float, ...], ...]) -> Any:
+    """The sum of ``c_k(eta) a^-k``."""
+    total = 0 * a
+    for series in reversed(orders):
+        total = total / a + _polynomial(eta, series)
+    return total
+
+
 def tails(ctx: Any, a: Any, x: Any) -> tuple[Any, Any, Any]:
     """Where both arguments are large, and there the lower and the upper function of arrays of one shape."""
     xp = ctx.xp
-    finite = xp.isfinite(a) & xp.isfinite(x)
-    mu = xp.where(finite & (a > LARGE), x - a, 0 * a) / xp.where(a > LARGE, a, 0 * a + 1)
-    mu = xp.where(finite, mu, 0 * mu)
-    near = finite & (a > LARGE) & (abs(mu) < NEAR)
-    far = finite & (a > HUGE) & ~near
-    inner = xp.where(near, mu, 0 * mu)
-    safe = xp.where(near, a, 0 * a + LARGE)
-    # 2 (mu - log(1 + mu)) / mu^2 = 1 - 2 mu / 3 + 2 mu^2 / 4 - ...
-    eta = inner * xp.sqrt(_polynomial(inner, tuple(2 * (-1.0) ** n / (n + 2) for n in range(_TERMS + 6))))
-    scaled = eta * xp.sqrt(safe / 2)
-    total = 0 * safe
-    for series in reversed(coefficients()):
-        total = total / safe + _polynomial(eta, series)
-    rest = xp.exp(-scaled * scaled) / xp.sqrt(2 * math.pi * safe) * total
-    lower = xp.where(far, xp.where(x > a, 0 * a + 1, 0 * a), ctx.lax.erfc(-scaled) / 2 - rest)
-    upper = xp.where(far, xp.where(x > a, 0 * a, 0 * a + 1), ctx.lax.erfc(scaled) / 2 + rest)
+    near, far, safe, _, eta, scaled = _expansion(ctx, a, x)
+    rest = xp.exp(-scaled * scaled) / xp.sqrt(2 * math.pi * safe) * _sum(safe, eta, coefficients())
+    beyond = xp.where(x > a, xp.ones_like(a), xp.zeros_like(a))
+    lower = xp.where(far, beyond, ctx.lax.erfc(-scaled) / 2 - rest)
+    upper = xp.where(far, 1 - beyond, ctx.lax.erfc(scaled) / 2 + rest)
     return near | far, lower, upper
+
+
+def slope(ctx: Any, a: Any, x: Any) -> tuple[Any, Any]:
+    """Where both arguments are large, and there the derivative of the lower function with respect to ``a``.
+
+    With ``s = eta sqrt(a / 2)``, ``T`` for the sum and ``d eta / d a = -(mu / eta) / a``.
+    """
+    xp = ctx.xp
+    near, far, safe, mu, eta, scaled = _expansion(ctx, a, x)
+    orders = coefficients()
+    ratio = xp.where(eta == 0, xp.ones_like(eta), mu / xp.where(eta == 0, xp.ones_like(eta), eta))
+    by_a = -ratio / safe
+    total = _sum(safe, eta, orders)
+    by_eta = _sum(safe, eta, tuple(tuple(n * c for n, c in enumerate(series))[1:] for series in orders))
+    by_power = _sum(safe, eta, tuple(tuple(-k * c for c in series) for k, series in enumerate(orders))) / safe
+    scaled_by_a = xp.sqrt(safe / 2) * by_a + eta / xp.sqrt(8 * safe)
+    inner = xp.sqrt(2 * safe) * scaled_by_a + (2 * scaled * scaled_by_a + 0.5 / safe) * total - by_eta * by_a - by_power
+    value = xp.exp(-scaled * scaled) / xp.sqrt(2 * math.pi * safe) * inner
+    return near | far, xp.where(far, xp.zeros_like(value), value)

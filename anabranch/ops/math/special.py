@@ -129,6 +129,14 @@ def _igammac(ctx: Any, a: Any, x: Any) -> Any:
     return _incomplete_gamma(ctx, "igammac", a, x)
 
 
+def _igamma_grad_a(ctx: Any, a: Any, x: Any) -> Any:
+    a, x = ctx.xp.broadcast_arrays(a, x)
+    large, slope = incomplete_gamma.slope(ctx, a, x)
+    one = ctx.xp.ones_like(a)
+    value = ctx.lax.igamma_grad_a(ctx.xp.where(large, one, a), ctx.xp.where(large, one, x))
+    return ctx.xp.where(x == 0, ctx.xp.zeros_like(value), ctx.xp.where(large, slope, value))
+
+
 def _zeta(ctx: Any, x: Any, q: Any) -> Any:
     value = _lax("zeta")(ctx, x, q)
     value = ctx.xp.where((q <= 0) & _is_whole(ctx, q), ctx.xp.full_like(value, np.inf), value)
@@ -290,7 +298,7 @@ _special(
     "Derivative of `igamma(a, x)` with respect to `a`.",
     "a: T, x: T -> z: T",
     "float double",
-    _lax("igamma_grad_a"),
+    _igamma_grad_a,
     _no_second_gradient,
 )
 _special(

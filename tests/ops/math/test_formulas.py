@@ -102,3 +102,19 @@ def test_incomplete_gamma_functions_of_large_arguments(tier, dtype, tolerance):
         lower, upper = session.run(functions, dict(zip(fed, (a, x), strict=True)))
     np.testing.assert_allclose(lower, special.gammainc(np.float64(a), np.float64(x)), tolerance, 1e-37)
     np.testing.assert_allclose(upper, special.gammaincc(np.float64(a), np.float64(x)), tolerance, 1e-37)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-4), ("float64", 1e-6)])
+def test_the_slope_of_igamma_by_large_first_arguments(session, dtype, tolerance):
+    special = pytest.importorskip("scipy.special")
+    a = np.array([250, 1e3, 1e3, 1e5, 1e6, 1e15, 1e30, 0, 1e30], dtype)
+    x = np.array([251, 1010, 1e3, 1.003e5, 9.99e5, 1e15, 1e30, 0, 0], dtype)
+    fed = [tf.placeholder(dtype, [None]) for _ in "ax"]
+    slopes = session.run(tf.gradients(tf.igamma(*fed), fed[0])[0], dict(zip(fed, (a, x), strict=True)))
+    step = np.sqrt(np.float64(a)) * 1e-3
+    above, below = (special.gammainc(np.float64(a) + change, np.float64(x)) for change in (step, -step))
+    centred = (above - below)[:5] / (2 * step[:5])
+    np.testing.assert_allclose(slopes[:5], centred, tolerance)
+    # At the middle the density of the gamma distribution is that of a normal one.
+    np.testing.assert_allclose(slopes[5:7], -1 / np.sqrt(2 * np.pi * np.float64(a[5:7])), tolerance)
+    assert slopes[7:].tolist() == [0, 0]
