@@ -49,3 +49,21 @@ def test_models_of_ones_own_train_on_tensors_and_placeholders_of_a_program():
         model.compile("sgd", "mse")
         x = np.ones((4, 5))
         assert np.isfinite(model.train_on_batch({"input_1": x, "input_2": x}, [x[:, :2], x[:, :3]])).all()
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_validation_on_a_dataset_begins_anew_and_is_logged(at_once, tmp_path):
+    x = np.arange(20, dtype=np.float32).reshape(10, 2)
+    with EAGER.as_default() if at_once else tf.Graph().as_default():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,), kernel_initializer="zeros")])
+        model.compile(tf.keras.optimizers.SGD(0.0), "mse")
+        dataset = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(3).repeat()
+        board = tf.keras.callbacks.TensorBoard(str(tmp_path))
+        history = model.fit(
+            x, x[:, :1], epochs=3, validation_data=dataset, validation_steps=2, callbacks=[board], verbose=0
+        ).history
+    expected = np.mean(x[:6, 0] ** 2)
+    np.testing.assert_allclose(history["val_loss"], [expected] * 3, rtol=1e-5)
+    (path,) = tmp_path.iterdir()
+    written = [v.simple_value for e in tf.train.summary_iterator(str(path)) for v in e.summary.value if "val" in v.tag]
+    np.testing.assert_allclose(written, [expected] * 3, rtol=1e-5)

@@ -419,6 +419,7 @@ class Model(Network):
             logs = self._epoch("train", data, names, running)
             if validation is not None and _is_due(epoch, often):
                 self.reset_metrics()
+                validation.begin_anew()
                 found = self._epoch("test", validation, names, running)
                 logs.update({f"val_{name}": value for name, value in found.items()})
             running.call("on_epoch_end", epoch, logs)
@@ -685,6 +686,9 @@ class _Tensors:
                 else (self.inputs, self.targets)
             )
             yield batch_sources.rows_of(inputs), [inputs, targets]
+
+    def begin_anew(self) -> None:
+        """Nothing: each step has the tensors' values."""
 
     def close(self) -> None:
         """Nothing to let go of."""

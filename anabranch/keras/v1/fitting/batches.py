@@ -182,6 +182,9 @@ class Arrays:
                 batch = [[array[start : start + len(rows)] for array in group] for group in self.groups]
             yield len(rows), [[_dense(array) for array in group] for group in batch]
 
+    def begin_anew(self) -> None:
+        """Nothing: each epoch has all rows."""
+
     def close(self) -> None:
         """Nothing to let go of."""
 
@@ -217,6 +220,8 @@ class Batches:
         self.steps = len(source) if steps is None and is_indexed(source) else steps
         self.samples: int | None = None
         self._iterator: Any = None
+        self._in_graph: Any = None
+        """In a graph: what begins anew, and the next element."""
         if steps is None and not is_indexed(source) and not isinstance(source, tf.data.Dataset):
             raise ValueError(
                 "`steps_per_epoch=None` is only valid for a generator based on the "
@@ -237,12 +242,12 @@ class Batches:
                 source.on_epoch_end()
         elif is_dataset(source) and not state.is_eager():
             session = state.get_session()
-            if isinstance(source, tf.data.Dataset):
-                iterator = tf.compat.v1.data.make_initializable_iterator(source)
-                session.run(iterator.initializer)
-            else:
-                iterator = source
-            element = iterator.get_next()
+            if self._in_graph is None:
+                is_whole = isinstance(source, tf.data.Dataset)
+                iterator = tf.compat.v1.data.make_initializable_iterator(source) if is_whole else source
+                self._in_graph = (iterator.initializer if is_whole else [], iterator.get_next())
+            begin, element = self._in_graph
+            session.run(begin)
             while True:
                 try:
                     yield session.run(element)
@@ -274,6 +279,11 @@ class Batches:
             yield rows_of(batch[0]), batch
         if isinstance(self.source, tf.data.Dataset):
             return
+
+    def begin_anew(self) -> None:
+        """Have the next epoch begin where the source does, if it is a dataset."""
+        if isinstance(self.source, tf.data.Dataset):
+            self.close()
 
     def close(self) -> None:
         """Let go of the source."""

@@ -73,7 +73,8 @@ class TensorBoard(Callback):
         """Learn which model it is, and open the file."""
         self.model = model
         if state.is_eager():
-            self.writer = tf.compat.v1.summary.FileWriter(self.log_dir)
+            with tf.Graph().as_default():  # a FileWriter of a program refuses where ops run at once
+                self.writer = tf.summary.FileWriter(self.log_dir)
             return
         graph = state.get_session().graph if self.write_graph else None
         self.writer = tf.summary.FileWriter(self.log_dir, graph)
