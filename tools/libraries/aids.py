@@ -4,6 +4,7 @@
 names nothing of TensorFlow. Names of Python's own library and of `numpy` come from `anabranch run`.
 """
 
+import contextlib
 import importlib.abc
 import importlib.util
 import sys
@@ -66,14 +67,20 @@ def _issubdtype_of(arg1, arg2):
 vars(np)["issubdtype"] = _issubdtype_of
 
 
+@contextlib.contextmanager
+def _all_warnings():
+    """A list that fills with the warnings of the block."""
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        yield record
+
+
 def _patch_pytest(module):
     """`pytest.warns(None)`, which took any warning or none until pytest 7."""
     warns = module.warns
 
     def warns_or_not(expected_warning=Warning, *args, **kwargs):
-        if expected_warning is None:
-            return warnings.catch_warnings(record=True)
-        return warns(expected_warning, *args, **kwargs)
+        return _all_warnings() if expected_warning is None else warns(expected_warning, *args, **kwargs)
 
     module.warns = warns_or_not
 

@@ -427,7 +427,8 @@ class Plan:
         """
         keys: set[ValueKey] = {need.tensor}
         if need.op in self._sources:
-            pairs = zip(need.op._inputs, self.sources(need.op), strict=True)
+            # What bodies of the op read of references comes after its inputs.
+            pairs = zip(need.op._inputs, self.sources(need.op), strict=False)
             keys = {key for tensor, key in pairs if tensor is need.tensor and key is not None}
         with self._arranging:
             if segment.items is not items:

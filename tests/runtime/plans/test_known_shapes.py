@@ -222,3 +222,19 @@ def test_a_ring_of_rows_that_starts_where_a_variable_says():
                 session.run(moved, {fed: values})
             assert session.run([ring, index])[0].tolist() == [6, 7, 8, 9, 5]
             assert session.run(index) == 4
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_a_branch_that_must_know_a_value_and_reads_a_variable(use_resource):
+    with tf.Graph().as_default():
+        rows = tf.get_variable("rows", initializer=np.arange(6, dtype=np.float32), use_resource=use_resource)
+        count = tf.placeholder(tf.int32, [])
+        size = tf.cast(tf.reduce_sum(rows[:3]), tf.int32) * (count - 2)  # which the program itself would compute
+        taken = tf.cond(count > 0, lambda: tf.reduce_sum(tf.gather(rows, tf.range(size))), lambda: -1.0)
+        looped = tf.while_loop(
+            lambda i, total: i < 2, lambda i, total: (i + 1, total + tf.reduce_sum(rows[: size - 1])), [0, 0.0]
+        )[1]
+        with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+            session.run(tf.global_variables_initializer())
+            assert session.run([taken, looped], {count: 3}) == [3.0, 2.0]
+            assert session.run([taken, looped], {count: 4}) == [15.0, 20.0]
