@@ -216,6 +216,31 @@ def test_a_pipeline_that_was_not_saved_cannot_be_gone_on_in(tmp_path):
         after(lambda: D.range(9), path)
 
 
+def test_a_graph_that_was_written_and_read_has_the_same_pipeline(tmp_path):
+    """What a function does for nothing (the sparse tensor that the filter does not look at) is not written."""
+
+    def even(row, x):
+        return tf.equal(x % 2, 0)
+
+    path = str(tmp_path / "place")
+    iterator = D.range(12).map(lambda x: (sparse_row(x), x)).filter(even).map(lambda row, x: x)
+    iterator = iterator.make_initializable_iterator()
+    element = iterator.get_next()
+    tf.add_to_collection(tf.GraphKeys.SAVEABLE_OBJECTS, saveable(iterator))
+    saver = tf.train.Saver()
+    with tf.Session() as session:
+        session.run(iterator.initializer)
+        session.run([element, element])
+        saver.save(session, path)
+        wanted = rest(session, element)
+    with tf.Graph().as_default() as graph:
+        saver = tf.train.import_meta_graph(path + ".meta")
+        with tf.Session() as session:
+            session.run(iterator.initializer.name)
+            saver.restore(session, path)
+            assert rest(session, graph.get_tensor_by_name(element.name)) == wanted
+
+
 def test_what_only_says_how_a_pipeline_runs_may_change(tmp_path):
     path = str(tmp_path / "place")
     wanted = place_of(lambda: D.range(9).shuffle(4, seed=1).map(lambda x: x * 2).prefetch(1), path)

@@ -16,6 +16,7 @@ import numpy as np
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import functions_of
+from anabranch.core.graph.operation import Operation
 
 SAMPLE = 256
 """Values of a large array that count."""
@@ -76,10 +77,11 @@ class _Digest:
                 self.value(attrs[key])
 
     def body(self, body: Body) -> None:
-        """Count what a function computes in."""
-        numbers = {op: i for i, op in enumerate(body.operations)}
+        """Count what a function computes in: what nothing needs is not written with a graph."""
+        needed = _needed(body)
+        numbers = {op: i for i, op in enumerate(needed)}
         self._text(f"body {len(body.args)} {len(numbers)}")
-        for op in body.operations:
+        for op in needed:
             self._text(op.type)
             self.attrs(op._attrs, SEEDS)
             for tensor in op._inputs:
@@ -90,6 +92,18 @@ class _Digest:
     @property
     def text(self) -> str:
         return self._hash.hexdigest()[:16]
+
+
+def _needed(body: Body) -> list[Operation]:
+    """The operations of a function that its outputs and effects need, and its arguments, in order."""
+    needed: set[Operation] = set()
+    waiting = [tensor.op for tensor in (*body.args, *body.outputs)] + list(body.control_outputs)
+    while waiting:
+        op = waiting.pop()
+        if op not in needed:
+            needed.add(op)
+            waiting += [tensor.op for tensor in op._inputs] + list(op._control_inputs)
+    return [op for op in body.operations if op in needed]
 
 
 def of(dataset: Any) -> list[tuple[str, str]]:
