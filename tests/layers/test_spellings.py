@@ -117,6 +117,20 @@ def test_three_dimensions_are_pooled_with_the_channels_last(function):
     np.testing.assert_array_equal(values[0], values[1].transpose(0, 4, 1, 2, 3))
 
 
+@pytest.mark.parametrize("options", [{}, {"scale": True}, {"fused": False}, {"updates_collections": None}])
+@pytest.mark.parametrize("shape", [[2, 4], [2, 3, 3, 4]])
+def test_averages_of_contrib_stay_whole_under_a_partitioner(options, shape):
+    with tf.variable_scope("a", partitioner=tf.fixed_size_partitioner(2)):
+        y = tf.contrib.layers.batch_norm(tf.ones(shape), scope="b", **options)
+        assert tf.get_variable_scope().partitioner is not None
+    names = {variable.op.name.removeprefix("a/b/") for variable in tf.global_variables()}
+    assert names >= {"beta/part_0", "beta/part_1", "moving_mean", "moving_variance"}
+    assert not any(name.startswith("moving") and "part" in name for name in names)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(y).shape == tuple(shape)
+
+
 def test_averages_stay_whole_under_a_partitioner():
     with tf.variable_scope("a", partitioner=tf.fixed_size_partitioner(2)):
         tf.layers.batch_normalization(tf.zeros([2, 4]))

@@ -83,6 +83,7 @@ def batch_norm(
                 + errors.message(f"inputs of shape {inputs.shape}", "known channels", "inputs.set_shape([..., n])")
             )
         variables: dict[str, Any] = {}
+        partitioner = sc.partitioner
         for name, wanted, default in (
             ("beta", center, 0.0),
             ("gamma", scale, 1.0),
@@ -91,6 +92,7 @@ def batch_norm(
         ):
             if wanted:
                 moving = name.startswith("moving")
+                sc.set_partitioner(None if moving else partitioner)  # averages stay whole
                 variables[name] = model_variable(
                     name,
                     [channels],
@@ -100,6 +102,7 @@ def batch_norm(
                     trainable and not moving,
                     get_variable_collections(variables_collections, name),
                 )
+        sc.set_partitioner(partitioner)
         outputs = _by_moments(
             inputs,
             variables,

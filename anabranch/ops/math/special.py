@@ -117,6 +117,7 @@ def _incomplete_gamma(ctx: Any, name: str, a: Any, x: Any) -> Any:
     large, lower, upper = incomplete_gamma.tails(ctx, a, x)
     one = ctx.xp.ones_like(a)
     value = getattr(ctx.lax, name)(ctx.xp.where(large, one, a), ctx.xp.where(large, one, x))
+    value = ctx.xp.clip(value, 0, 1)  # one of them is 1 less the other, with the series' rounding
     return _defined(ctx, (a > 0) & (x >= 0), ctx.xp.where(large, lower if name == "igamma" else upper, value))
 
 
@@ -139,6 +140,8 @@ def _igamma_grad_a(ctx: Any, a: Any, x: Any) -> Any:
 
 def _zeta(ctx: Any, x: Any, q: Any) -> Any:
     value = _lax("zeta")(ctx, x, q)
+    # Of exponents that are too large for XLA's sum only the first term is left.
+    value = ctx.xp.where((value != value) & (x > 1) & (q > 0), ctx.xp.power(q, -x), value)
     value = ctx.xp.where((q <= 0) & _is_whole(ctx, q), ctx.xp.full_like(value, np.inf), value)
     return _defined(ctx, (x >= 1) & (q == q), value)
 
