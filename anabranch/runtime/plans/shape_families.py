@@ -46,8 +46,6 @@ MOST_PLANS_OF_BATCHES = 2
 """The same where shapes differ in the size of a batch only, which programs may pad."""
 MOST_VALUES = 64
 """Elements of a fed array of integers up to which its value is taken to say what shapes others have."""
-SOME_BATCH = 1 << 20
-"""A size for batches that stands for all."""
 SMALL = 150.0
 """Modelled microseconds of interpreting a piece below which it is not worth a program of its own."""
 MOST_RUNS = 8
@@ -89,7 +87,7 @@ class Varying:
     def stop_padding(self, reason: str) -> None:
         """From now on what the batch reaches is interpreted."""
         if self.batch:
-            self.batch, self.stopped, self._watched = {}, reason, None
+            self.batch, self.stopped = {}, reason
 
     def forget(self, tensors: Iterable[Tensor]) -> None:
         """These are fed with one value and another."""
@@ -130,9 +128,9 @@ class Varying:
                 self.observed[output] = (shape, fixed)
 
     def watched(self, plan: Any) -> list[Tensor]:
-        """Outputs of host ops whose shapes only a run tells, or not even the size of the batch."""
+        """Outputs of host ops whose shapes only a run tells."""
         if self._watched is None:
-            known = inferred(plan, SOME_BATCH if self.batch else None)
+            known = inferred(plan)
             self._watched = [
                 output
                 for op in plan.analysis.order
@@ -230,18 +228,12 @@ def open_values(plan: Any, program: Any, positions: Iterable[int]) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ reaching
-def inferred(plan: Any, batch: int | None = None) -> dict[Tensor, tuple[Any, Any]]:
-    """Shape, and value where it is known, of what is computed in a step, with open dimensions left open.
-
-    Those of the batch are open, too, unless it is to have a size.
-    """
+def inferred(plan: Any) -> dict[Tensor, tuple[Any, Any]]:
+    """Shape, and value where it is known, of what is computed in a step, with open dimensions left open."""
     varying: Varying = plan.varying
     known: dict[Tensor, tuple[Any, Any]] = {}
     for tensor, shape in zip(plan.feeds, plan.feed_shapes, strict=True):
-        form = varying.open.get(tensor, shape)
-        if batch is not None and tensor in varying.batch:
-            form = tuple([batch if i in varying.batch[tensor] else size for i, size in enumerate(form)])
-        known[tensor] = (form, varying.values.get(tensor))
+        known[tensor] = (varying.open.get(tensor, shape), varying.values.get(tensor))
     for op in plan.analysis.order:
         if op.role is Role.CONSTANT or op.definition.makes is not None or op.definition.effect.kind == "body":
             continue
@@ -278,13 +270,13 @@ def _fixed(tensor: Tensor, known: dict[Tensor, tuple[Any, Any]]) -> bool:
 def reached(plan: Any) -> frozenset[Operation]:
     """The ops whose shapes, or compile-time inputs, change; and pieces between them that are too small to compile."""
     varying: Varying = plan.varying
+    for tensor in varying.open:
+        if tensor not in varying.batch:
+            varying.stop_padding(f"the shape of {tensor.name} changes besides the size of the batch")
+    padded = varying.batch.keys()
     order = [op for op in plan.analysis.order if op.role is not Role.CONSTANT and op.definition.makes is None]
     sources = {op: plan.sources(op) for op in order}
     rows = {key for key in varying.open if holds_distinct(key) and only_names_rows(key, order, sources, plan.fed)}
-    for tensor in varying.open:
-        if tensor not in varying.batch and tensor not in rows:
-            varying.stop_padding(f"the shape of {tensor.name} changes besides the size of the batch")
-    padded = varying.batch.keys()
     from_there: set[Any] = {*varying.open, *varying.changed} - padded - rows
     if not from_there:
         return frozenset()

@@ -300,29 +300,3 @@ def test_rows_are_written_in_place_and_read_without_a_copy(resource, monkeypatch
                 found[tier] = s.run([table, scale])
     for plain, other in zip(found["interpreted"], found["auto"], strict=True):
         np.testing.assert_allclose(plain, other, rtol=1e-5)
-
-
-def test_batches_are_padded_although_the_number_of_different_rows_changes(monkeypatch):
-    for price in ("COMPILE_BASE", "COMPILE_OP", "COMPILE_PRODUCT", "COMPILE_LARGE_OP"):
-        monkeypatch.setattr(policy, price, 80.0)
-    ids = tf.placeholder(tf.int32, [None])
-    table = tf.get_variable("table", initializer=np.linspace(-1, 1, 120).astype("f").reshape(40, 3))
-    layer = tf.get_variable("layer", initializer=np.eye(3, dtype="f") + 0.1)
-    loss = tf.reduce_mean(tf.square(tf.matmul(tf.nn.embedding_lookup(table, ids), layer) - 0.3))
-    fetches = [loss, tf.train.AdagradOptimizer(0.1).minimize(loss)]
-    values = {}
-    for tier in ("interpreted", "auto"):
-        random = np.random.RandomState(2)
-        with session(tier) as s:
-            s.run(tf.global_variables_initializer())
-            for size in random.permutation(np.arange(5, 53)):
-                s.run(fetches, {ids: random.randint(0, 40, size)})
-            values[tier] = s.run([table, layer])
-            if tier == "auto":
-                feeds = {ids: np.arange(33) % 7}
-                said = s.explain(fetches, feeds)
-                assert "tier: compiled" in said
-                assert "batches of any size: Placeholder:0 are padded" in said
-                assert host_ops(s, fetches, feeds) == {"Unique"}
-    for one, other in zip(*values.values(), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
