@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.compat import v2
 
 
 def test_a_function_is_traced_once_for_a_kind_of_arguments() -> None:
@@ -489,3 +490,24 @@ def test_training_over_a_dataset_in_a_function() -> None:
     for _ in range(2):
         np.testing.assert_allclose(step().numpy(), train(two).numpy(), rtol=1e-5)
     np.testing.assert_allclose(one.numpy(), two.numpy(), rtol=1e-5)
+
+
+def test_functions_that_bodies_of_a_trace_call_act_in_each_iteration() -> None:
+    v, w = tf.Variable(0.0), tf.Variable(1.0)
+
+    @tf.function
+    def step(x: Any) -> Any:
+        v.assign_add(x * w)
+        w.assign(w * 2.0)
+        return v + 0.0
+
+    @tf.function
+    def steps(count: Any) -> Any:
+        def body(number: Any, _: Any) -> Any:
+            result = v2.cond(number < 3, lambda: step(tf.cast(number, tf.float32)), lambda: v + 0.0)
+            return number + 1, result
+
+        return v2.while_loop(lambda number, _: number < count, body, (tf.constant(1), tf.constant(0.0)))[1]
+
+    assert float(steps(tf.constant(6))) == 5.0
+    assert (float(v), float(w)) == (5.0, 4.0)
