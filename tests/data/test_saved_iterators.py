@@ -216,15 +216,22 @@ def test_a_pipeline_that_was_not_saved_cannot_be_gone_on_in(tmp_path):
         after(lambda: D.range(9), path)
 
 
-def test_a_graph_that_was_written_and_read_has_the_same_pipeline(tmp_path):
-    """What a function does for nothing (the sparse tensor that the filter does not look at) is not written."""
+def filtered_for_nothing():
+    """A filter that does not look at a sparse tensor, whose parts are not written with the function."""
+    rows = D.range(12).map(lambda x: (sparse_row(x), x))
+    return rows.filter(lambda row, x: tf.equal(x % 2, 0)).map(lambda row, x: x)
 
-    def even(row, x):
-        return tf.equal(x % 2, 0)
 
+def sampled():
+    """A function that captures something behind its first operation: read back, what it captures comes first."""
+    numbers = [D.from_tensors(i).repeat(9) for i in range(3)]
+    return tf.data.experimental.sample_from_datasets(numbers, np.array([0.3, 0.3, 0.4]), seed=5)
+
+
+@pytest.mark.parametrize("dataset", [filtered_for_nothing, sampled])
+def test_a_graph_that_was_written_and_read_has_the_same_pipeline(dataset, tmp_path):
     path = str(tmp_path / "place")
-    iterator = D.range(12).map(lambda x: (sparse_row(x), x)).filter(even).map(lambda row, x: x)
-    iterator = iterator.make_initializable_iterator()
+    iterator = dataset().make_initializable_iterator()
     element = iterator.get_next()
     tf.add_to_collection(tf.GraphKeys.SAVEABLE_OBJECTS, saveable(iterator))
     saver = tf.train.Saver()

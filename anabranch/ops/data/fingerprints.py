@@ -95,15 +95,25 @@ class _Digest:
 
 
 def _needed(body: Body) -> list[Operation]:
-    """The operations of a function that its outputs and effects need, and its arguments, in order."""
-    needed: set[Operation] = set()
-    waiting = [tensor.op for tensor in (*body.args, *body.outputs)] + list(body.control_outputs)
+    """The operations that a function's outputs and effects need, behind its arguments and what each of them needs.
+
+    The order in which they were built is another one in a graph that was written and read.
+    """
+    order = dict.fromkeys(tensor.op for tensor in body.args)
+    effects = set(body.control_outputs)
+    waiting = [(op, False) for op in reversed(body.operations) if op in effects]
+    waiting += [(tensor.op, False) for tensor in reversed(body.outputs)]
     while waiting:
-        op = waiting.pop()
-        if op not in needed:
-            needed.add(op)
-            waiting += [tensor.op for tensor in op._inputs] + list(op._control_inputs)
-    return [op for op in body.operations if op in needed]
+        op, ready = waiting.pop()
+        if op in order:
+            continue
+        if ready:
+            order[op] = None
+            continue
+        waiting.append((op, True))
+        waiting += [(before, False) for before in reversed(op._control_inputs)]
+        waiting += [(tensor.op, False) for tensor in reversed(op._inputs)]
+    return list(order)
 
 
 def of(dataset: Any) -> list[tuple[str, str]]:
