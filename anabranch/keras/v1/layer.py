@@ -183,7 +183,8 @@ class Layer(Called, Weights):
         if not name.startswith("_") or is_layer(value) or isinstance(value, (tf.Variable, *_CONTAINERS)):
             self._track(name, value)
         object.__setattr__(self, name, value)
-        tracking.joined()
+        if name in self._children:  # most attributes are numbers and names, and what waits looks at all objects
+            tracking.joined()
 
     def _follows(self, name: str) -> bool:
         """Whether layers that are added later to a list or dict of this name become part of the layer."""
