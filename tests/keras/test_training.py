@@ -42,6 +42,18 @@ def test_a_batch_and_jit_compile(keras):
     )
 
 
+def test_several_steps_in_one_call(keras):
+    random = np.random.RandomState(0)
+    x, y = random.normal(size=(14, 4)).astype(np.float32), random.normal(size=(14, 1)).astype(np.float32)
+    losses = []
+    for steps in (1, 3):
+        model = keras.Sequential([keras.layers.Dense(1, kernel_initializer="ones")])
+        model.compile(keras.optimizers.SGD(0.1), "mse", steps_per_execution=steps)
+        losses.append(model.fit(x, y, batch_size=2, epochs=2, shuffle=False, verbose=0).history["loss"])
+    assert losses[0][1] < losses[0][0]
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+
+
 def test_a_training_step_of_ones_own(keras):
     class Mine(keras.Model):
         def __init__(self):
