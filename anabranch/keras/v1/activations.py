@@ -83,7 +83,7 @@ def linear(x: Any) -> Any:
     return x
 
 
-serialize, deserialize = registry.serialize, registry.deserialize
+serialize, deserialize = registry.public_functions("activation", "name")
 
 
 def get(identifier: Any) -> Any:

@@ -76,7 +76,7 @@ registry.objects.update(
     zero=zeros, one=ones, GlorotUniform=glorot_uniform, GlorotNormal=glorot_normal, variance_scaling=VarianceScaling
 )
 
-serialize, deserialize = registry.serialize, registry.deserialize
+serialize, deserialize = registry.public_functions("initializer")
 
 
 def get(identifier: Any) -> Any:

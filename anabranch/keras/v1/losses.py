@@ -296,7 +296,8 @@ mape = MAPE = mean_absolute_percentage_error
 msle = MSLE = mean_squared_logarithmic_error
 kld = KLD = kullback_leibler_divergence
 cosine = cosine_proximity = cosine_similarity
-get, serialize, deserialize = registry.get, registry.serialize, registry.deserialize
+get = registry.get
+serialize, deserialize = registry.public_functions("loss", "name")
 
 
 def as_loss(identifier: Any) -> Loss:

@@ -396,4 +396,5 @@ class MeanIoU(Metric):
         return {**super().get_config(), "num_classes": self.num_classes}
 
 
-get, serialize, deserialize = registry.get, registry.serialize, registry.deserialize
+get = registry.get
+serialize, deserialize = registry.public_functions("metric")

@@ -82,7 +82,8 @@ def _of(*modules: Any, **more: Any) -> dict[str, Any]:
 
 
 def _registered(registry: Any) -> dict[str, Any]:
-    return {"get": registry.get, "serialize": registry.serialize, "deserialize": registry.deserialize}
+    serialize, deserialize = registry.public_functions(registry.kind)
+    return {"get": registry.get, "serialize": serialize, "deserialize": deserialize}
 
 
 _layers = {
@@ -131,7 +132,7 @@ _NAMES: dict[str, dict[str, Any]] = {
         **{name: getattr(merging, name) for name in _functions},
         "Input": network.Input,
         "InputSpec": layer.InputSpec,
-        "serialize": layer.registry.serialize,
+        "serialize": layer.registry.public_functions("layer")[0],
         "deserialize": layer.registry.deserialize,
     },
     "losses": {**_of(losses), "Reduction": losses.Reduction, "_registry": losses.registry},

@@ -147,3 +147,21 @@ class Registry:
             f"Could not interpret {self.kind} identifier: {identifier}\n"
             + errors.message(repr(identifier), f"a name, a config or a function ({self.kind})", "a name as a string")
         )
+
+    def public_functions(self, item: str, config: str = "config") -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """``serialize`` and ``deserialize`` as TensorFlow has them in the namespace: what they call their argument."""
+
+        def serialize(*args: Any, **kwargs: Any) -> Any:
+            return self.serialize(*serialized.bind(*args, **kwargs).args)
+
+        def deserialize(*args: Any, **kwargs: Any) -> Any:
+            return self.deserialize(*deserialized.bind(*args, **kwargs).args)
+
+        one = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        custom = inspect.Parameter("custom_objects", one, default=None)
+        serialized = inspect.Signature([inspect.Parameter(item, one)])
+        deserialized = inspect.Signature([inspect.Parameter(config, one), custom])
+        for function, signature in ((serialize, serialized), (deserialize, deserialized)):
+            function.__signature__ = signature  # type: ignore[attr-defined]
+            function.__doc__ = getattr(self, function.__name__).__doc__
+        return serialize, deserialize

@@ -8,7 +8,7 @@ import anabranch as tf
 from anabranch.core import errors
 from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import state
-from anabranch.keras.v1.objects import deserialize_keras_object, serialize_keras_object
+from anabranch.keras.v1.objects import deserialize_keras_object
 from anabranch.keras.v1.optimizers.base import Optimizer, registry
 
 
@@ -78,4 +78,4 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
     return deserialize_keras_object(config, registry.objects, custom_objects, "optimizer")
 
 
-serialize = serialize_keras_object
+serialize = registry.public_functions("optimizer")[0]
