@@ -9,7 +9,9 @@ not followed.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
+import gc
 import inspect
 import tokenize
 import types
@@ -40,14 +42,27 @@ def check_files(paths: list[str]) -> tuple[list[Finding], list[tuple[str, str]]]
     """
     readers: list[_Reader] = []
     unreadable: list[tuple[str, str]] = []
-    for path in paths:
-        try:
-            with tokenize.open(path) as file:
-                readers.append(_read(file.read(), path))
-        except (SyntaxError, ValueError, OSError) as problem:
-            unreadable.append((path, str(problem)))
+    with _without_collector():
+        for path in paths:
+            try:
+                with tokenize.open(path) as file:
+                    readers.append(_read(file.read(), path))
+            except (SyntaxError, ValueError, OSError) as problem:
+                unreadable.append((path, str(problem)))
     assigned = set().union(*(reader.assigned for reader in readers))
     return [finding for reader in readers for finding in reader.ordered(assigned)], unreadable
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Leave the collector of cycles off: syntax trees have none, and it would look at all of them again and again."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def check_source(source: str, path: str = "<text>") -> list[Finding]:
@@ -68,6 +83,7 @@ def _read(source: str, path: str) -> _Reader:
         reader.bind(node)
     for node in nodes:
         reader.read(node)
+    reader.inner.clear()  # which would keep the tree
     return reader
 
 
