@@ -137,13 +137,13 @@ def test_only_files_that_name_tensorflow_are_walked_and_a_name_is_explained_once
     for number in range(20):
         (tmp_path / f"other{number}.py").write_text("import numpy as np\nnp.nothing\n")
         (tmp_path / f"user{number}.py").write_text("import tensorflow as tf\n" + "tf.nothing_of_the_kind(1)\n" * 10)
-    assert gc.isenabled()
+    collecting = gc.isenabled()
     findings, unreadable = check.check_files([str(path) for path in sorted(tmp_path.iterdir())])
     assert len(findings) == 200
     assert unreadable == []
     assert len(walked) == 20
     assert explained == ["nothing_of_the_kind"]
-    assert gc.isenabled()
+    assert gc.isenabled() == collecting
     trees = [weakref.ref(tree) for tree in walked]
     walked.clear()
     assert [tree for tree in trees if tree() is not None] == []  # though the findings are kept
