@@ -307,10 +307,23 @@ data.dataset: contrib.slim.dataset
 data.data_provider: contrib.slim.data_provider
 data.dataset_data_provider: contrib.slim.dataset_data_provider
 data.tfexample_decoder: contrib.slim.tfexample_decoder
+data.data_decoder: contrib.slim.data_decoder
 data.parallel_reader: contrib.slim.parallel_reader
 data.prefetch_queue: contrib.slim.prefetch_queue
 """,
     "contrib.slim.python.slim.",
+)
+_table(
+    """
+image.python.ops.dense_image_warp image.python.ops.interpolate_spline: contrib.image
+image.python.ops.sparse_image_warp image.python.ops.image_ops: contrib.image
+image.python.ops.distort_image_ops: @contrib.image.colours
+integrate.python.ops.odes: contrib.integrate
+nn.python.ops.alpha_dropout nn.python.ops.scaled_softplus nn.python.ops.cross_entropy: contrib.nn
+resampler.python.ops.resampler_ops: contrib.resampler
+sparsemax.python.ops.sparsemax sparsemax.python.ops.sparsemax_loss: contrib.sparsemax
+""",
+    "contrib.",
 )
 _table(
     """

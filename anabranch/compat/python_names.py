@@ -16,6 +16,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import re
 import sys
 import types
@@ -33,9 +34,13 @@ def _from(module: str, name: str) -> Any:
 
 
 def _getargspec(function: Any) -> ArgSpec:
-    """The arguments of a function, as ``inspect`` gave them until Python 3.10."""
+    """The arguments of a function, as ``inspect`` gave them until Python 3.10.
+
+    Functions of this package are annotated, those of TensorFlow 1.x were not: they are described without.
+    """
     full = _from("inspect", "getfullargspec")(function)
-    if full.kwonlyargs or full.annotations:
+    own = getattr(inspect.unwrap(function), "__module__", None) or ""
+    if (full.kwonlyargs or full.annotations) and not own.startswith("anabranch."):
         raise ValueError(
             "Function has keyword-only parameters or annotations, use inspect.signature() API which can support them"
         )

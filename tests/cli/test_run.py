@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import anabranch as tf
 from anabranch.cli import run as command
 from anabranch.compat import numpy_names, python_names
 
@@ -200,6 +201,7 @@ def test_names_that_python_lost() -> None:
             _ = collections.Nothing
         with pytest.warns(DeprecationWarning, match=r"inspect\.getargspec"):
             assert inspect.getargspec(lambda a, b=1, *c, **d: 0) == (["a", "b"], "c", "d", (1,))
+        assert inspect.getargspec(tf.nn.relu).args == ["features", "name"]
         with pytest.raises(ValueError, match="keyword-only"):
             inspect.getargspec(lambda *, a: 0)
         with pytest.warns(DeprecationWarning, match=r"time\.process_time"):

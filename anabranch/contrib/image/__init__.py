@@ -1,4 +1,4 @@
-"""``tf.contrib.image``: projective transformations of images: turned, moved, by a matrix of one's own.
+"""``tf.contrib.image``: images turned, moved, warped and coloured; projective transformations by a matrix of one's own.
 
 A transformation is a vector ``[a, b, c, d, e, f, g, h]``: the result shows at ``(x, y)`` what the image shows at
 ``((a x + b y + c) / k, (d x + e y + f) / k)`` with ``k = g x + h y + 1``.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from anabranch.contrib.image import colours as colours
+from anabranch.contrib.image import warping as warping
 from anabranch.core import errors
 from anabranch.core.contract import api
 from anabranch.core.contract.api import public

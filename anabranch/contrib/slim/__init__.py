@@ -4,6 +4,7 @@ import types
 
 from anabranch.contrib import framework, layers, losses, metrics
 from anabranch.contrib.slim import (
+    data_decoder,
     data_provider,
     dataset,
     evaluation,
@@ -54,7 +55,7 @@ for _home in ("contrib.slim", "contrib.slim.python.slim"):
     for _module in (evaluation, learning, model_analyzer, nets, queues, summaries):
         api.publish_as(f"{_home}.{_module.__name__.rpartition('.')[2]}", _module)
 for _home in ("contrib.slim", "contrib.slim.data", "contrib.slim.python.slim.data"):
-    for _module in (data_provider, dataset, parallel_reader, tfexample_decoder):
+    for _module in (data_decoder, data_provider, dataset, parallel_reader, tfexample_decoder):
         api.publish_as(f"{_home}.{_module.__name__.rpartition('.')[2]}", _module)
     api.publish_as(f"{_home}.dataset_data_provider.DatasetDataProvider", data_provider.DatasetDataProvider)
     api.publish_as(f"{_home}.prefetch_queue.prefetch_queue", queues.prefetch_queue)
@@ -62,6 +63,7 @@ api.publish_as("contrib.slim.losses", losses)
 api.publish_as("contrib.slim.metrics", metrics)
 
 __all__ = [
+    "data_decoder",
     "data_provider",
     "dataset",
     "evaluation",

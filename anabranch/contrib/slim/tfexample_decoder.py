@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import anabranch as tf
+from anabranch.contrib.slim.data_decoder import DataDecoder
 from anabranch.core import errors
 
 
@@ -262,7 +263,7 @@ class BoundingBoxSequence(ItemHandler):
         return tf.stack([_dense(keys_to_tensors[key], self._default) for key in self._keys], -1)
 
 
-class _Decoder:
+class _Decoder(DataDecoder):
     """What both decoders share: items by handler."""
 
     def __init__(self, items_to_handlers: dict[str, ItemHandler]) -> None:
