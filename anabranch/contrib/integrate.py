@@ -116,8 +116,8 @@ def odeint(
     settings.update(options or {})
     with tf.name_scope(name, "odeint", [y0, t, rtol, atol]):
         y0, t = _checked(y0, t)
-        bounds = [tf.convert_to_tensor(bound, dtype=y0.dtype.real_dtype) for bound in (rtol, atol)]
-        return _Adaptive(func, t, *bounds, settings).solve(y0, full_output)
+        relative, absolute = (tf.convert_to_tensor(bound, dtype=y0.dtype.real_dtype) for bound in (rtol, atol))
+        return _Adaptive(func, t, relative, absolute, settings).solve(y0, full_output)
 
 
 class _Adaptive:

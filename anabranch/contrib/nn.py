@@ -30,7 +30,7 @@ def alpha_dropout(
     Raises:
         ValueError: ``keep_prob`` is not in (0, 1].
     """
-    if isinstance(keep_prob, numbers.Real) and not 0 < keep_prob <= 1:
+    if isinstance(keep_prob, numbers.Real) and not 0 < float(keep_prob) <= 1:
         raise ValueError(
             f"keep_prob must be a scalar tensor or a float in the range (0, 1], got {keep_prob:g}\n"
             + errors.message(f"keep_prob={keep_prob}", "a probability above zero", "keep_prob=0.9")
