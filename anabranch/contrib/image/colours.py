@@ -56,7 +56,7 @@ def random_hsv_in_yiq(
 
     Args:
         image: RGB, ``[..., 3]``.
-        max_delta_hue: hues turn by at most so many radians, either way.
+        max_delta_hue: the most radians by which hues turn, either way.
         lower_saturation: the least factor of the saturation.
         upper_saturation: the largest.
         lower_value: the least factor of the value.
