@@ -26,13 +26,23 @@ _STAGES: tuple[tuple[float, ...], ...] = (
 )
 """The last is the solution, too."""
 _ERROR = (
-    35 / 384 - 1951 / 21600, 0, 500 / 1113 - 22642 / 50085, 125 / 192 - 451 / 720, -2187 / 6784 + 12231 / 42400,
-    11 / 84 - 649 / 6300, -1 / 60,
-)  # fmt: skip
+    35 / 384 - 1951 / 21600,
+    0,
+    500 / 1113 - 22642 / 50085,
+    125 / 192 - 451 / 720,
+    -2187 / 6784 + 12231 / 42400,
+    11 / 84 - 649 / 6300,
+    -1 / 60,
+)
 _MIDDLE = (
-    6025192743 / 30085553152 / 2, 0, 51252292925 / 65400821598 / 2, -2691868925 / 45128329728 / 2,
-    187940372067 / 1594534317056 / 2, -1776094331 / 19743644256 / 2, 11237099 / 235043384 / 2,
-)  # fmt: skip
+    6025192743 / 30085553152 / 2,
+    0,
+    51252292925 / 65400821598 / 2,
+    -2691868925 / 45128329728 / 2,
+    187940372067 / 1594534317056 / 2,
+    -1776094331 / 19743644256 / 2,
+    11237099 / 235043384 / 2,
+)
 
 Derivative = Callable[[Any, Any], Any]
 
@@ -155,8 +165,10 @@ class _Adaptive:
             return solution
         taken = points.stack()
         facts = {
-            "num_func_evals": 6 * tf.size(taken) + 1, "integrate_points": taken, "error_ratio": ratios.stack(),
-        }  # fmt: skip
+            "num_func_evals": 6 * tf.size(taken) + 1,
+            "integrate_points": taken,
+            "error_ratio": ratios.stack(),
+        }
         return solution, facts
 
     def _step(self, state: Any, points: Any, ratios: Any, number: Any) -> Any:
