@@ -26,6 +26,7 @@ class CancellationToken:
         "_callbacks",
         "_error",
         "at",
+        "beside",
         "brief",
         "commits",
         "committing",
@@ -45,6 +46,8 @@ class CancellationToken:
         self.deadline = None if timeout is None else time.monotonic() + timeout
         self.at: Any = None
         """The op that the step has come to, as far as that is noted."""
+        self.beside: Any = None
+        """What hears of it when an op begins to wait and when it goes on; see :mod:`anabranch.runtime.out_of_turn`."""
         self.brief = False
         """Whether the step is to give up rather than to last, as nobody can stop it."""
         self.committing = False
@@ -150,7 +153,14 @@ class CancellationToken:
             with condition:
                 condition.notify_all()
 
+        beside = self.beside
         with self.on_cancel(wake):
-            while not ready():
-                self.raise_if_cancelled(op)
-                condition.wait(None if self.deadline is None else max(0.0, self.deadline - time.monotonic()))
+            if beside is not None:
+                beside.waits(op)
+            try:
+                while not ready():
+                    self.raise_if_cancelled(op)
+                    condition.wait(None if self.deadline is None else max(0.0, self.deadline - time.monotonic()))
+            finally:
+                if beside is not None:
+                    beside.goes_on(op)

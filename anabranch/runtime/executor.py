@@ -22,7 +22,7 @@ from anabranch.core import errors
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import shapes
-from anabranch.runtime import channel_ops, fast_path, first_failure, host_ops, program_items, results
+from anabranch.runtime import channel_ops, fast_path, first_failure, host_ops, out_of_turn, program_items, results
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.interpreter import body_plans, nested, stretches
 from anabranch.runtime.interpreter.python_results import Recorded
@@ -61,6 +61,7 @@ class Executor:
         fetched = [fetch.op if isinstance(fetch, Tensor) else fetch for fetch in plan.fetches if fetch not in plan.fed]
         self.shared = [op for op in fetched if op.definition.makes in ("queue", "barrier", "accumulator")]
         """Makers that are fetched: each must agree with the object that is there."""
+        self._may_wait = out_of_turn.candidates(plan)
 
     def for_plan(self, plan: Plan, manager: ResourceManager) -> Executor:
         """What runs another plan, in another manager."""
@@ -107,6 +108,20 @@ class Executor:
     # ------------------------------------------------------------------------------------------------------------- runs
     def run(self, feeds: Sequence[Any], step: Step) -> list[Any]:
         """Run the plan and returns a value per fetch: NumPy arrays, None for operations."""
+        if not self._may_wait:
+            return self._run(feeds, step)
+        beside = step.token.beside = out_of_turn.OutOfTurn(self, self._may_wait, feeds, step.token)
+        try:
+            return self._run(feeds, step)
+        except errors.OpError as problem:
+            if beside.problem is None or beside.problem is problem:
+                raise
+            raise beside.problem from None
+        finally:
+            step.token.beside = None
+            beside.close()
+
+    def _run(self, feeds: Sequence[Any], step: Step) -> list[Any]:
         if self.plan.awaits_ahead:
             self.plan.ahead.wait(step.token)
             take_over(self.plan)
