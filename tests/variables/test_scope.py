@@ -112,6 +112,9 @@ def test_improper_nesting():
     inner.__enter__()
     with pytest.raises(RuntimeError, match="Improper nesting of variable_scope"):
         outer._pure.__exit__(None, None, None)
+    inner.__exit__(None, None, None)
+    with pytest.raises(IndexError, match="pop"):  # its variables' part has been left above
+        outer.__exit__(None, None, None)
 
 
 def test_scopes_belong_to_a_graph_and_a_thread(graph):

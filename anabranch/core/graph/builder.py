@@ -284,11 +284,15 @@ def as_current(builder: Any) -> Iterator[Any]:
     stack = _stack.builders
     stack.append(builder)
     depth = len(stack)
+    left = True
     try:
         yield builder
+    except GeneratorExit:  # the block was never left, and has been collected
+        left = False
+        raise
     finally:
         # A test case may have left all blocks, or put a new graph in the place of this one.
-        if len(stack) > depth:
+        if len(stack) > depth and left:
             raise AssertionError(
                 "Nesting violated for the default graph: exit contexts in the reverse order of entering them."
             )

@@ -44,7 +44,7 @@ RUNNING = [
     (lambda: tf.fill(fed(2), 3.0), "dims must be a vector, got shape []"),
     (lambda: tf.fill(fed([2]), fed([3.0])), "value must be a scalar, got shape [1]"),
     (lambda: tf.fill(fed([-2]), 3.0), "Dimension -2 must be >= 0"),
-    (lambda: tf.reshape(fed(7), fed(1)), "sizes input must be 1-D, not []"),
+    (lambda: tf.reshape(fed(7), fed([[1]])), "sizes input must be 1-D, not [1,1]"),
     (lambda: tf.range(fed([0]), 3, 2), "start must be a scalar, not shape [1]"),
     (lambda: tf.range(0, fed([3]), 2), "limit must be a scalar, not shape [1]"),
     (lambda: tf.tile(fed([7]), fed(2)), "Expected multiples to be 1-D, but got shape []"),
