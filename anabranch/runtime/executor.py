@@ -61,7 +61,8 @@ class Executor:
         fetched = [fetch.op if isinstance(fetch, Tensor) else fetch for fetch in plan.fetches if fetch not in plan.fed]
         self.shared = [op for op in fetched if op.definition.makes in ("queue", "barrier", "accumulator")]
         """Makers that are fetched: each must agree with the object that is there."""
-        self._may_wait = out_of_turn.candidates(plan)
+        self._may_wait: tuple[Operation, ...] | None = None
+        """Ops that may run out of their turn while another waits; None before a run has asked."""
 
     def for_plan(self, plan: Plan, manager: ResourceManager) -> Executor:
         """What runs another plan, in another manager."""
@@ -108,6 +109,8 @@ class Executor:
     # ------------------------------------------------------------------------------------------------------------- runs
     def run(self, feeds: Sequence[Any], step: Step) -> list[Any]:
         """Run the plan and returns a value per fetch: NumPy arrays, None for operations."""
+        if self._may_wait is None:
+            self._may_wait = out_of_turn.candidates(self.plan)
         if not self._may_wait:
             return self._run(feeds, step)
         beside = step.token.beside = out_of_turn.OutOfTurn(self, self._may_wait, feeds, step.token)
