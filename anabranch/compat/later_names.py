@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -26,36 +25,33 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.values import nest
+from anabranch.eager.mode import eager_mode
 from anabranch.ops.control import python_functions
 
 
 # ---------------------------------------------------------------------------------------------------- Python functions
-def _given(arrays: Sequence[Any]) -> list[Any]:
-    tensors = []
-    for array in arrays:
-        tensor = tf.constant(array)
-        tensor.numpy = functools.partial(np.asarray, array)
-        tensors.append(tensor)
-    return tensors
-
-
-def _called(func: Callable[..., Any], arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Arguments and results of a function in the default graph."""
-    tensors = _given(arrays)
-    results = func(*tensors)
-    if results is None:
-        return tensors, []
-    return tensors, list(results) if isinstance(results, (list, tuple)) else [results]
+def _called(func: Callable[..., Any], tensors: Sequence[Any], types: Sequence[Any]) -> list[Any]:
+    """The tensors that a function gives, a list of as many as there are types."""
+    returned = func(*tensors)
+    found = list(returned) if isinstance(returned, (list, tuple)) else [] if returned is None else [returned]
+    if len(found) != len(types):
+        raise ValueError(
+            errors.message(
+                f"{len(found)} results of {func!r}",
+                f"{len(types)} results, one for each dtype of Tout",
+                f"Tout with {len(found)} dtypes",
+            )
+        )
+    return [tf.convert_to_tensor(each, kind) for each, kind in zip(found, types, strict=True)]
 
 
 @public("py_function")
 def py_function(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: str | None = None) -> Any:
     """A Python function of tensors as an operation, with gradients.
 
-    The function is called whenever the operation runs, with constants that have the values of ``inp``: it may give them
-    to TensorFlow's functions, or take their values by ``tensor.numpy()``. What it computes with TensorFlow's functions
-    is evaluated after it returns, and has gradients, for which it is called once more; what it computes otherwise has
-    none.
+    The function is called whenever the operation runs, in eager mode: its tensors have values (``tensor.numpy()``), and
+    what it computes of them is there at once. What it computes with TensorFlow's functions has gradients, for which it
+    is called once more; what it computes otherwise has none.
 
     Args:
         func: a function; it gives a tensor, an array, a list of them, or None.
@@ -67,44 +63,28 @@ def py_function(func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: s
     types = [tf.as_dtype(each).base_dtype for each in (Tout if many else [Tout])]
     inputs = [tf.convert_to_tensor(each) for each in inp]
     if tf.executing_eagerly():
-        returned = func(*inputs)
-        found = list(returned) if isinstance(returned, (list, tuple)) else [] if returned is None else [returned]
-        tensors = [tf.convert_to_tensor(each, kind) for each, kind in zip(found, types, strict=True)]
+        tensors = _called(func, inputs, types)
         return tensors if many else tensors[0] if tensors else None
 
     def forward(*arrays: Any) -> Any:
-        with tf.Graph().as_default() as graph:
-            _, results = _called(func, arrays)
-            if len(results) != len(types):
-                raise ValueError(
-                    errors.message(
-                        f"{len(results)} results of {func!r}",
-                        f"{len(types)} results, one for each dtype of Tout",
-                        f"Tout with {len(results)} dtypes",
-                    )
-                )
-            tensors = [tf.convert_to_tensor(each, kind) for each, kind in zip(results, types, strict=True)]
-            with tf.Session(graph=graph) as session:
-                return session.run(tensors) if tensors else []
+        with eager_mode():
+            return [result.numpy() for result in _called(func, [tf.constant(array) for array in arrays], types)]
 
     def slopes(arrays: Sequence[Any], given: Sequence[Any], wanted: Sequence[int]) -> list[np.ndarray]:
-        with tf.Graph().as_default() as graph:
-            tensors, results = _called(func, arrays)
-            pairs = [
-                (each, tf.constant(dy))
-                for each, dy in zip(results, given, strict=True)
-                if dy is not None and isinstance(each, Tensor)
-            ]
+        with eager_mode():
+            tensors = [tf.constant(array) for array in arrays]
             asked = [tensors[i] for i in wanted]
+            with tf.GradientTape() as tape:
+                tape.watch(asked)
+                results = _called(func, tensors, types)
+            pairs = [(y, tf.constant(dy)) for y, dy in zip(results, given, strict=True) if dy is not None]
             gradients: Sequence[Any] = [None] * len(asked)
             if pairs:
-                gradients = tf.gradients([y for y, _ in pairs], asked, [dy for _, dy in pairs])
-            known = [
-                tf.zeros_like(x) if dx is None else tf.convert_to_tensor(dx)
+                gradients = tape.gradient([y for y, _ in pairs], asked, [dy for _, dy in pairs])
+            return [
+                np.zeros_like(x.numpy()) if dx is None else tf.convert_to_tensor(dx).numpy()
                 for x, dx in zip(asked, gradients, strict=True)
             ]
-            with tf.Session(graph=graph) as session:
-                return session.run(known)
 
     outputs = python_functions.call_eager(forward, slopes, inputs, types, name)
     return outputs if many or not isinstance(outputs, list) else outputs[0]

@@ -77,6 +77,28 @@ def test_functions_of_tensors() -> None:
             session.run(wrong, {x: [0.0, 0.0]})
 
 
+def test_functions_of_tensors_run_at_once() -> None:
+    def collatz(x: Any) -> Any:
+        assert tf.executing_eagerly()
+        steps = 0
+        while x > 1:  # the value decides
+            x = x // 2 if tf.equal(x % 2, 0) else 3 * x + 1
+            steps += 1
+        return steps
+
+    def shout(text: Any) -> Any:
+        assert text.numpy() == b"abc"
+        return tf.strings.join([text, "!"])
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        assert not tf.executing_eagerly()
+        x = tf.placeholder(tf.int64, [])
+        assert session.run(tf.py_function(collatz, [x], tf.int32), {x: 27}) == 111
+        assert session.run(tf.py_function(shout, [tf.constant("abc")], tf.string)) == b"abc!"
+        lines = tf.data.Dataset.from_tensors("abc").map(lambda line: tf.py_function(shout, [line], tf.string))
+        assert session.run(tf.data.make_one_shot_iterator(lines).get_next()) == b"abc!"
+
+
 @pytest.mark.parametrize("tier", ["interpreted", "compiled"])
 def test_functions_of_tensors_are_ops_with_gradients(tier: str) -> None:
     with tf.Graph().as_default() as graph, tf.Session(config=tf.SessionOptions(tier=tier)) as session:
@@ -134,7 +156,7 @@ def test_a_token_of_another_process() -> None:
 )
 def test_functions_of_tensors_give_what_they_say(function: Any, kind: Any, text: str) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
-        with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+        with pytest.raises(tf.errors.OpError, match=text):
             session.run(tf.py_function(function, [tf.constant(1.0)], kind))
 
 
