@@ -320,6 +320,11 @@ image.python.ops.sparse_image_warp image.python.ops.image_ops: contrib.image
 image.python.ops.distort_image_ops: @contrib.image.colours
 integrate.python.ops.odes: contrib.integrate
 nn.python.ops.alpha_dropout nn.python.ops.scaled_softplus nn.python.ops.cross_entropy: contrib.nn
+opt.python.training.lars_optimizer opt.python.training.moving_average_optimizer: contrib.opt
+opt.python.training.variable_clipping_optimizer opt.python.training.multitask_optimizer_wrapper: contrib.opt
+opt.python.training.lazy_adam_optimizer opt.python.training.nadam_optimizer opt.python.training.adamax: contrib.opt
+opt.python.training.weight_decay_optimizers opt.python.training.powersign opt.python.training.addsign: contrib.opt
+opt.python.training.external_optimizer opt.python.training.reg_adagrad_optimizer: contrib.opt
 resampler.python.ops.resampler_ops: contrib.resampler
 sparsemax.python.ops.sparsemax sparsemax.python.ops.sparsemax_loss: contrib.sparsemax
 """,

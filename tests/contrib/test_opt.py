@@ -188,3 +188,122 @@ def test_relatives_of_adam(kind: str, use_resource: bool) -> None:
                     rows = rows - np.where(where, change, 0)
         np.testing.assert_allclose(session.run(dense), x, rtol=1e-5)
         np.testing.assert_allclose(session.run(table), rows, rtol=1e-5)
+
+
+def regression(use_resource: bool, sparse: bool = False):
+    """Two variables and a loss of them, and what NumPy has of both gradients."""
+    with tf.variable_scope("", use_resource=use_resource):
+        v = tf.get_variable("v", initializer=np.arange(12, dtype="f").reshape(6, 2) / 10)
+        w = tf.get_variable("w", initializer=np.float32([1.0, -2.0]))
+    x = tf.nn.embedding_lookup(v, [1, 3, 1]) if sparse else v
+    return v, w, tf.reduce_sum(tf.square(x)) + tf.reduce_sum(tf.square(w)) / 2
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("use_nesterov", [False, True])
+def test_lars_scales_by_norms(use_resource: bool, use_nesterov: bool) -> None:
+    v, w, loss = regression(use_resource)
+    lars = opt.LARSOptimizer(0.5, 0.9, 0.01, eeta=0.1, skip_list=["w"], use_nesterov=use_nesterov)
+    step = lars.minimize(loss)
+    values = [np.arange(12, dtype="d").reshape(6, 2) / 10, np.array([1.0, -2.0])]
+    moments = [0.0, 0.0]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(3):
+            session.run(step)
+            for i, slope in enumerate((2 * values[0], values[1])):
+                rate = 0.5
+                if i == 0:
+                    size = np.linalg.norm(values[0])
+                    rate *= 0.1 * size / (np.linalg.norm(slope) + 0.01 * size)
+                    slope = slope + 0.01 * values[0]
+                moments[i] = 0.9 * moments[i] + rate * slope
+                values[i] = values[i] - (rate * slope + 0.9 * moments[i] if use_nesterov else moments[i])
+        for found, expected in zip(session.run([v, w]), values, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
+    with pytest.raises(ValueError, match="momentum should be positive"):
+        opt.LARSOptimizer(0.1, momentum=-1.0)
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_averages_are_saved_in_the_place_of_variables(use_resource: bool, tmp_path) -> None:
+    v, w, loss = regression(use_resource)
+    averaging = opt.MovingAverageOptimizer(tf.train.GradientDescentOptimizer(0.1), 0.5)
+    with pytest.raises(RuntimeError, match="Must call apply_gradients or minimize"):
+        averaging.swapping_saver()
+    step = averaging.minimize(loss)
+    saver = averaging.swapping_saver()
+    with pytest.raises(ValueError, match="Variable to swap v/ExponentialMovingAverage is not part"):
+        averaging.swapping_saver([v])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        expected = before = np.float32([1.0, -2.0])
+        for _ in range(3):
+            session.run(step)
+            before = before * 0.9
+            expected = 0.5 * expected + 0.5 * before
+        path = saver.save(session, str(tmp_path / "model"))
+        trained = session.run(w)
+        np.testing.assert_allclose(trained, before, rtol=1e-5)
+        tf.train.Saver([w]).restore(session, path)
+        np.testing.assert_allclose(session.run(w), expected, rtol=1e-5)
+        saver.restore(session, path)
+        np.testing.assert_array_equal(session.run(w), trained)
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_norms_of_variables_are_bounded(use_resource: bool, sparse: bool) -> None:
+    v, w, loss = regression(use_resource, sparse)
+    clipping = opt.VariableClippingOptimizer(tf.train.MomentumOptimizer(0.0, 0.9), {v: [1]}, 0.5)
+    step = clipping.minimize(loss)
+    assert clipping.get_slot_names() == ["momentum"]
+    assert clipping.get_slot(w, "momentum") is not None
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(step)
+        norms = np.linalg.norm(session.run(v), axis=1)
+        plain = np.linalg.norm(np.arange(12).reshape(6, 2) / 10, axis=1)
+        if not sparse:
+            np.testing.assert_allclose(norms, np.minimum(plain, 0.5), rtol=1e-5)
+        else:
+            np.testing.assert_allclose(norms[[0, 2, 4, 5]], plain[[0, 2, 4, 5]], rtol=1e-5)
+            np.testing.assert_allclose(norms[[1, 3]], [plain[1], 0.5], rtol=1e-5)
+        np.testing.assert_array_equal(session.run(w), [1.0, -2.0])
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_a_task_that_is_missing_changes_nothing(use_resource: bool) -> None:
+    v, w, loss = regression(use_resource)
+    there = tf.placeholder(tf.float32, [])
+    wrapped = opt.MultitaskOptimizerWrapper(tf.train.MomentumOptimizer(0.1, 0.9))
+    pairs, norm = opt.clip_gradients_by_global_norm(wrapped.compute_gradients(loss * there), 1e3)
+    step = wrapped.apply_gradients(pairs)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(step, {there: 1.0})
+        values = session.run([v, w, wrapped.get_slot(v, "momentum")])
+        assert session.run([step, norm], {there: 0.0})[1] == 0.0
+        for before, after in zip(values, session.run([v, w, wrapped.get_slot(v, "momentum")]), strict=True):
+            np.testing.assert_array_equal(before, after)
+        session.run(step, {there: 1.0})
+        assert (session.run(w) != values[1]).all()
+    with pytest.raises(TypeError, match=r"tf\.train\.Optimizer"):
+        opt.MultitaskOptimizerWrapper(3)
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_sums_of_squares_that_an_update_leaves(use_resource: bool) -> None:
+    _, w, loss = regression(use_resource)
+    adagrad = opt.RegAdagradOptimizer(0.1)
+    step = adagrad.minimize(loss)
+    with adagrad.avoid_updating_slots():
+        aside = adagrad.minimize(loss)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        slot = adagrad.get_slot(w, "accumulator")
+        session.run(aside)
+        np.testing.assert_allclose(session.run(slot), [0.1, 0.1])
+        np.testing.assert_allclose(session.run(w), np.array([1, -2]) * (1 - 0.1 / np.sqrt(0.1)), rtol=1e-5)
+        session.run(step)
+        assert (session.run(slot) > 0.1).all()
