@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dis
+import gc
 import itertools
 import signal
 import sys
@@ -313,13 +314,18 @@ def test_a_channel_is_between_two_calls_wherever_an_interrupt_comes(channel, act
 def everywhere(tested, act):
     """Interrupt ``act`` at each bytecode in turn."""
     count = 0
-    for moment in itertools.count(1):
-        tested.make()
-        _, was_interrupted, came = interrupted(getattr(tested, act), moment)
-        count += was_interrupted
-        tested.check()
-        if not came:
-            break
+    gc.collect()
+    gc.disable()  # what other tests have left is not to end in the middle of it
+    try:
+        for moment in itertools.count(1):
+            tested.make()
+            _, was_interrupted, came = interrupted(getattr(tested, act), moment)
+            count += was_interrupted
+            tested.check()
+            if not came:
+                break
+    finally:
+        gc.enable()
     assert count >= moment - 2  # none was swallowed
 
 
