@@ -69,9 +69,13 @@ class OutOfTurn:
         self._behind: list[Operation] = list(ops)
         """Those whose turn has not come, and that do not run yet."""
         self._waiting: list[Any] = []
+        self._started = False
+        """Whether anything has waited yet."""
         self._early: dict[Operation, _Early] = {}
         self._ended: set[Operation] = set()
-        self._values: dict[Any, Any] = runner.plan.start(feeds)
+        self._feeds = feeds
+        self._values: dict[Any, Any] = {}
+        """What channel ops have given; from the first wait on also what was there from the start or is computed."""
         self._threads: list[threading.Thread] = []
 
     @property
@@ -107,6 +111,9 @@ class OutOfTurn:
     def waits(self, op: Any) -> None:
         """Note that an op begins to wait: one behind it may run."""
         with self._changed:
+            if not self._started:
+                self._started = True
+                self._values = {**self._runner.plan.start(self._feeds), **self._values}
             self._waiting.append(op)
             chosen = self._next()
             if chosen is None:

@@ -350,3 +350,8 @@ def attr_key(value: Any) -> Any:
     if isinstance(value, float):
         return ("float", np.float64(value).tobytes())
     return value
+
+
+def attr_bytes(value: str | bytes) -> bytes:
+    """The bytes of a string attribute, which is text if it is UTF-8."""
+    return value if isinstance(value, bytes) else value.encode()

@@ -222,8 +222,15 @@ def _ranked(operand: int | str, rank: int) -> str:
 
 
 def known_value(definition: OpDefinition, context: ShapeContext) -> Any:
-    """What the value rule of an op knows."""
-    return _asked(definition, definition.value, context)
+    """What the value rule of an op knows; nothing of a value that its dtype has no room for."""
+
+    def value(c: ShapeContext) -> Any:
+        try:
+            return definition.value(c)  # type: ignore[misc]
+        except OverflowError:
+            return None
+
+    return _asked(definition, value, context)
 
 
 def _asked(definition: OpDefinition, rule: Any, context: ShapeContext) -> Any:

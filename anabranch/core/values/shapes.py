@@ -16,7 +16,9 @@ import operator
 from collections.abc import Iterable, Iterator
 from typing import Any, Union
 
-from anabranch.core.errors import message
+import numpy as np
+
+from anabranch.core.errors import InvalidArgumentError, message
 from anabranch.core.values import version_two
 
 RawShape = Union[tuple[Union[int, None], ...], None]  # noqa: UP007 (an alias that includes None)
@@ -664,3 +666,22 @@ def vector(length: Any) -> TensorShape:
 def matrix(rows: Any, cols: Any) -> TensorShape:
     """Return the shape of a matrix."""
     return TensorShape([rows, cols])
+
+
+def as_array(sizes: Iterable[int | None] | int, dtype: Any) -> np.ndarray:
+    """Sizes, or a number of elements, as an array of integers; -1 for what is not known.
+
+    Raises:
+        InvalidArgumentError: the dtype has no room for one.
+    """
+    values = sizes if isinstance(sizes, int) else [-1 if size is None else size for size in sizes]
+    try:
+        return np.array(values, dtype)
+    except OverflowError:
+        bits = np.dtype(dtype).itemsize * 8
+        raise InvalidArgumentError(
+            None,
+            None,
+            f"Shape output type is {bits}-bit but a dimension or a number of elements is larger\n"
+            + message(f"sizes {values}", f"sizes that {bits} bits hold", "out_type=tf.int64"),
+        ) from None

@@ -38,7 +38,7 @@ class Shape(Op):
         return None if raw is None else raw if None in raw else np.array(raw, c.attrs["out_type"].np)
 
     def kernel(ctx, inputs, attrs):
-        return np.array(inputs[0].shape, attrs["out_type"].np)
+        return shapes.as_array(inputs[0].shape, attrs["out_type"].np)
 
 
 class ShapeN(Op):
@@ -60,7 +60,7 @@ class ShapeN(Op):
         ]
 
     def kernel(ctx, inputs, attrs):
-        return [np.array(item.shape, attrs["out_type"].np) for item in inputs]
+        return [shapes.as_array(item.shape, attrs["out_type"].np) for item in inputs]
 
 
 class Size(Op):
@@ -80,7 +80,7 @@ class Size(Op):
         return None
 
     def kernel(ctx, inputs, attrs):
-        return np.array(math.prod(inputs[0].shape), attrs["out_type"].np)
+        return shapes.as_array(math.prod(inputs[0].shape), attrs["out_type"].np)
 
 
 class Rank(Op):

@@ -74,7 +74,7 @@ def shape_vector(raw: RawShape, dtype: Any) -> np.ndarray:
     """The operand that gives a shape."""
     if raw is None:
         return np.array(-1, dtype)
-    return np.array([-1 if item is None else item for item in raw], dtype)
+    return shapes.as_array(raw, dtype)
 
 
 def told(raw: RawShape) -> str:

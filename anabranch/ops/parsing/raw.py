@@ -12,6 +12,7 @@ from google.protobuf import message as protobuf
 
 from anabranch.core import errors
 from anabranch.core.contract import inference
+from anabranch.core.contract.attrs import attr_bytes
 from anabranch.core.contract.opdef import PURE, Bool, List, NotDifferentiable, Op, String, Type
 from anabranch.core.protos import example_pb2, tensor_pb2
 from anabranch.core.values import budgets, dtypes
@@ -199,9 +200,9 @@ class DecodeCSV(Op):
         columns = Columns(
             types,
             defaults,
-            attrs["field_delim"].encode(),
+            attr_bytes(attrs["field_delim"]),
             attrs["use_quote_delim"],
-            attrs["na_value"].encode() if isinstance(attrs["na_value"], str) else attrs["na_value"],
+            attr_bytes(attrs["na_value"]),
             attrs["select_cols"],
         )
         try:

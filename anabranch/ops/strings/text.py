@@ -17,6 +17,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract import inference
 from anabranch.core.contract.api import public, public_op
+from anabranch.core.contract.attrs import attr_bytes
 from anabranch.core.contract.opdef import PURE, Bool, Int, NotDifferentiable, Op, String, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
@@ -232,7 +233,7 @@ class StringJoin(Op):
             f"Input shapes do not match: {' vs. '.join(shapes.show(shape) for shape in sorted(whole))}",
         )
         size = whole.pop() if whole else ()
-        separator = attrs["separator"].encode()
+        separator = attr_bytes(attrs["separator"])
         columns = [np.broadcast_to(value, size).ravel().tolist() for value in inputs]
         strings = np.empty(int(np.prod(size)), object)
         strings[:] = [separator.join(row) for row in zip(*columns, strict=True)] if columns else [b""]
@@ -261,7 +262,7 @@ class ReduceJoin(Op):
         values = inputs[0]
         reduced = _axes(inputs[1], values.ndim)
         kept_axes = [i for i in range(values.ndim) if i not in reduced]
-        separator = attrs["separator"].encode()
+        separator = attr_bytes(attrs["separator"])
         rows = values.transpose([*kept_axes, *reversed(reduced)]).reshape([*(values.shape[i] for i in kept_axes), -1])
         if not reduced:
             return values

@@ -376,7 +376,7 @@ def infer(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> lis
                     value = np.array(value, output.dtype.base.np)
                 if value is not None:
                     known[output] = (shape, value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return [output._shape for output in op._outputs]
     return [shape if shape is not None else output._shape for output, shape in zip(op._outputs, inferred, strict=True)]
 

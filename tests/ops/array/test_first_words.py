@@ -145,3 +145,14 @@ def test_of_a_step(make: Any, words: str) -> None:
 def test_of_construction(make: Any, words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         make()
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_sizes_that_32_bits_do_not_hold(tier):
+    huge = np.zeros([2**40, 0], "f")
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        x = tf.placeholder(tf.float32, [None, 0])
+        for value in (tf.shape(x), tf.shape_n([x, x])[1], tf.unstack(tf.shape(x), num=2)[0]):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="Shape output type is 32-bit"):
+                session.run(value + 0, {x: huge})
+        assert session.run([tf.shape(x, out_type=tf.int64), tf.size(x)], {x: huge})[0].tolist() == [2**40, 0]
