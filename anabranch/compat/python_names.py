@@ -24,16 +24,15 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from anabranch.compat import inspection
 from anabranch.core import errors
-
-ArgSpec = collections.namedtuple("ArgSpec", "args varargs keywords defaults")
 
 
 def _from(module: str, name: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def _getargspec(function: Any) -> ArgSpec:
+def _getargspec(function: Any) -> Any:
     """The arguments of a function, as ``inspect`` gave them until Python 3.10.
 
     Functions of this package are annotated, those of TensorFlow 1.x were not: they are described without.
@@ -44,12 +43,12 @@ def _getargspec(function: Any) -> ArgSpec:
         raise ValueError(
             "Function has keyword-only parameters or annotations, use inspect.signature() API which can support them"
         )
-    return ArgSpec(full.args, full.varargs, full.varkw, full.defaults)
+    return inspection.getargspec(function)
 
 
 _NAMES: dict[str, dict[str, Callable[[], Any]]] = {
     "collections": {name: functools.partial(getattr, collections.abc, name) for name in collections.abc.__all__},
-    "inspect": {"getargspec": lambda: _getargspec, "ArgSpec": lambda: ArgSpec},
+    "inspect": {"getargspec": lambda: _getargspec, "ArgSpec": lambda: inspection.ArgSpec},
     "time": {"clock": lambda: _from("time", "process_time")},
     "fractions": {"gcd": lambda: _from("math", "gcd")},
     "base64": {

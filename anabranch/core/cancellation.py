@@ -155,9 +155,9 @@ class CancellationToken:
 
         beside = self.beside
         with self.on_cancel(wake):
-            if beside is not None:
-                beside.waits(op)
             try:
+                if beside is not None:
+                    beside.waits(op)
                 while not ready():
                     self.raise_if_cancelled(op)
                     condition.wait(None if self.deadline is None else max(0.0, self.deadline - time.monotonic()))

@@ -117,9 +117,11 @@ class Executor:
         try:
             return self._run(feeds, step)
         except errors.OpError as problem:
-            if beside.problem is None or beside.problem is problem:
+            first = beside.problem or problem
+            beside.tell_what_stands(first)
+            if first is problem:
                 raise
-            raise beside.problem from None
+            raise first from None
         finally:
             step.token.beside = None
             beside.close()

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 def candidates(plan: Plan) -> tuple[Operation, ...]:
-    """The channel ops of a step that may run out of their turn; none if there are not two that wait."""
+    """The channel ops of a step that may run out of their turn; none if there are not two that wait for each other."""
     if plan.nested:
         return ()
-    waiting = [op for op in plan.analysis.order if op.definition.may_block and op.definition.effect.kind == "channel"]
-    return tuple(waiting) if len(waiting) > 1 else ()
+    waiting = [op for op in plan.analysis.order if op.definition.passable]
+    return tuple(waiting) if len(waiting) > 1 and any(op.definition.may_block for op in waiting) else ()
 
 
 def _resource(op: Operation) -> Any:
@@ -66,6 +66,7 @@ class OutOfTurn:
     ) -> None:
         self._runner, self._token = runner, token
         self._changed = conditions.Condition()
+        self._ops = frozenset(ops)
         self._behind: list[Operation] = list(ops)
         """Those whose turn has not come, and that do not run yet."""
         self._waiting: list[Any] = []
@@ -73,6 +74,8 @@ class OutOfTurn:
         """Whether anything has waited yet."""
         self._early: dict[Operation, _Early] = {}
         self._ended: set[Operation] = set()
+        self._taken: set[Operation] = set()
+        """Those that ran out of their turn, whose turn has come."""
         self._feeds = feeds
         self._values: dict[Any, Any] = {}
         """What channel ops have given; from the first wait on also what was there from the start or is computed."""
@@ -82,6 +85,13 @@ class OutOfTurn:
     def problem(self) -> errors.OpError | None:
         """The first that an op out of its turn has raised."""
         return next((early.problem for early in self._early.values() if early.problem is not None), None)
+
+    def tell_what_stands(self, problem: errors.OpError) -> None:
+        """Add to an error which ops have run though the step did not come to their turn."""
+        done = [op for op, early in self._early.items() if early.values is not None and op not in self._taken]
+        if done:
+            names = ", ".join(f"{op.type} {op.name!r}" for op in done)
+            problem._message = f"{problem._message}\nDone while the step waited, and kept: {names}"
 
     # ---------------------------------------------------------------------------------------------------------- in turn
     def begins(self, op: Operation) -> list[Any] | None:
@@ -97,6 +107,7 @@ class OutOfTurn:
             self._token.wait_for(self._changed, lambda: early.ended, op)
         if early.problem is not None:
             raise early.problem
+        self._taken.add(op)
         return early.values
 
     def ends(self, op: Operation, values: Sequence[Any]) -> None:
@@ -110,6 +121,8 @@ class OutOfTurn:
     # ------------------------------------------------------------------------------------------------------ out of turn
     def waits(self, op: Any) -> None:
         """Note that an op begins to wait: one behind it may run."""
+        if op not in self._ops:  # it waits for what no op of the step can give: a dataset, a program
+            return
         with self._changed:
             if not self._started:
                 self._started = True
@@ -119,17 +132,23 @@ class OutOfTurn:
             if chosen is None:
                 return
             thread = threading.Thread(target=self._run, args=(chosen,), name="anabranch-out-of-turn", daemon=True)
+            try:
+                conditions.start(thread)
+            except BaseException:  # no thread is left: its turn will come
+                del self._early[chosen]
+                self._behind = sorted([*self._behind, chosen], key=self._runner.plan.analysis.position.__getitem__)
+                raise
             self._threads.append(thread)
-            conditions.start(thread)
 
     def goes_on(self, op: Any) -> None:
         """Note that an op waits no longer."""
         with self._changed:
-            self._waiting.remove(op)
+            if op in self._waiting:
+                self._waiting.remove(op)
 
     def _next(self) -> Operation | None:
         """The first op that can run, which then does; the lock is held."""
-        lines = [_resource(op) for op in self._waiting if isinstance(op, Operation)]
+        lines = [_resource(op) for op in self._waiting]
         lines += [_resource(op) for op, early in self._early.items() if not early.ended]
         for op in self._behind:
             within = {op}
@@ -166,9 +185,8 @@ class OutOfTurn:
             return False
         for op in plan.analysis.order:
             if op not in within:
-                writes = (
-                    op.definition.effect.kind == "write"
-                )  # what it replaces is not a value that the step computes with
+                # What a write replaces is not a value that the step computes with.
+                writes = op.definition.effect.kind == "write"
                 if any(key in made or (key in read and not writes) for key in plan.sources(op)):
                     return False
         return True
@@ -183,7 +201,10 @@ class OutOfTurn:
         if op in seen:
             return True
         seen.add(op)
-        pure = op.definition.effect.kind in ("pure", "read") and op in self._runner.plan.analysis.position
+        effect = op.definition.effect
+        if effect.presence or op.definition.allows_uninitialized:  # it does without a value
+            return False
+        pure = effect.kind in ("pure", "read") and op in self._runner.plan.analysis.position
         return pure and self._is_there(op, seen)
 
     def _value(self, key: Any) -> Any:

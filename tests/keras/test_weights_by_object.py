@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,13 @@ import pytest
 import anabranch as tf
 from anabranch.eager.mode import EAGER
 
-FOLDER = Path(__file__).resolve().parents[2] / "tests/golden/keras_weights"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "tests/golden/keras_weights"
+_spec = importlib.util.spec_from_file_location("blocks_model", ROOT / "tools/golden/keras/blocks_model.py")
+assert _spec is not None
+assert _spec.loader is not None
+blocks_model = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(blocks_model)
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 X = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(6, 2)
 Y = X[:, :1] * 2.0
@@ -36,23 +43,7 @@ def _mode(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def blocks():
     """The model of the golden file."""
-
-    class Blocks(tf.keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.first = tf.keras.layers.Dense(3, activation="tanh")
-            self.blocks = []
-            for _ in range(2):
-                self.blocks.append(tf.keras.layers.Dense(2))
-            self.heads = {"out": tf.keras.layers.Dense(1)}
-
-        def call(self, x):
-            x = self.first(x)
-            for block in self.blocks:
-                x = block(x)
-            return self.heads["out"](x)
-
-    return Blocks()
+    return blocks_model.blocks(tf)
 
 
 @both

@@ -192,6 +192,7 @@ class OpDefinition:
     create: Callable[..., Any] | None = None
     private: bool = False
     may_block: bool = False
+    passable: bool = False
     allows_uninitialized: bool = False
     deterministic: bool = True
     aggregate: bool = False

@@ -148,5 +148,6 @@ for _name, _rest, _attrs, _shape, _kernel, _waits, _doc in _OPS:
         shape=_shape,
         host_kernel=_kernel,
         may_block=_waits,
+        passable=_waits or _rest.endswith("->"),
         gradient=_NO_GRADIENT,
     )

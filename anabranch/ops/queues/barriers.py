@@ -53,6 +53,7 @@ class BarrierInsertMany(Op):
     signature = "handle: Ref(string), keys: string, values: T ->"
     attrs = {"T": Type(), "component_index": Int()}
     effect = channel("handle")
+    passable = True
     gradient = _NO_GRADIENT
 
     def shape(c):
@@ -81,6 +82,7 @@ class BarrierTakeMany(Op):
     }
     effect = channel("handle")
     may_block = True
+    passable = True
     gradient = _NO_GRADIENT
 
     def shape(c):
@@ -99,6 +101,7 @@ class BarrierClose(Op):
     signature = "handle: Ref(string) ->"
     attrs = {"cancel_pending_enqueues": Bool(False)}
     effect = channel("handle")
+    passable = True
     shape = inference.no_outputs
     gradient = _NO_GRADIENT
 

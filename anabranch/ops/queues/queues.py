@@ -170,6 +170,7 @@ for _name, _rest, _attrs, _shape, _kernel, _waits, _doc in _OPS:
             shape=_shape,
             host_kernel=_kernel,
             may_block=_waits,
+            passable=_waits,
             gradient=_NO_GRADIENT,
         )
 

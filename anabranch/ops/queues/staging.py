@@ -187,5 +187,6 @@ for _name, _signature, _given, _shape, _kernel, _waits, _doc in _OPS:
         shape=_shape,
         host_kernel=_kernel,
         may_block=_waits,
+        passable=_waits or _signature.endswith("->"),
         gradient=_NO_GRADIENT,
     )

@@ -389,6 +389,7 @@ class ResourceManager:
         """Drop the resources of the given containers (all if None or empty)."""
         chosen = set(containers or ())
         with self.changed:
+            self._times_cleared += 1
             ended = self._dropped(
                 [
                     handle
@@ -407,6 +408,8 @@ class ResourceManager:
     def drop(self, handles: Iterable[ResourceHandle]) -> None:
         """Drop resources that nobody uses any more, and random streams that are called like them."""
         with self.changed:
+            if not self._being_made.isdisjoint(handles):  # such a one goes as soon as it is there
+                self._times_cleared += 1
             ended = self._dropped(list(handles))
             for handle in handles:
                 self._counters.pop(handle.name, None)
@@ -414,7 +417,6 @@ class ResourceManager:
 
     def _dropped(self, handles: Sequence[ResourceHandle]) -> list[Any]:
         """Resources that are dropped and told so; the lock is held. What has threads is to be finished without it."""
-        self._times_cleared += 1
         ended = []
         for handle in handles:
             for table in (self._slots, self._objects):

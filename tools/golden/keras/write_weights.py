@@ -6,34 +6,16 @@ Run with TensorFlow 1.15's Python: ``python tools/golden/keras/write_weights.py`
 import json
 import os
 
+import blocks_model
 import numpy as np
 import tensorflow as tf
 
 FOLDER = os.path.join(os.path.dirname(__file__), "../../../tests/golden/keras_weights")
 
 
-class Blocks(tf.keras.Model):
-    """Layers as an attribute, in a list that is filled later, and in a dict."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = tf.keras.layers.Dense(3, activation="tanh")
-        self.blocks = []
-        for _ in range(2):
-            self.blocks.append(tf.keras.layers.Dense(2))
-        self.heads = {"out": tf.keras.layers.Dense(1)}
-
-    def call(self, x):
-        """Apply them one after another."""
-        x = self.first(x)
-        for block in self.blocks:
-            x = block(x)
-        return self.heads["out"](x)
-
-
 x = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(6, 2)
 y = x[:, :1] * 2.0
-model = Blocks()
+model = blocks_model.blocks(tf)
 model.compile(tf.keras.optimizers.Adam(0.05), "mse")
 for _ in range(3):
     model.train_on_batch(x, y)

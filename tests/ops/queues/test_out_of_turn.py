@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.ops.queues.public_barriers import Barrier
+from anabranch.ops.queues.public_staging import MapStagingArea
 
 SOON = tf.RunOptions(timeout_in_ms=30_000)
 
@@ -113,6 +115,46 @@ def test_an_error_out_of_turn_ends_the_step_and_names_its_op(session):
         session.run([waits, fails], options=SOON)
     assert info.value.op.name == "fails"
     assert session.run([two.size(), line.size()]) == [0, 0]
+
+
+def test_an_error_says_what_has_run_out_of_turn(session):
+    line, other = queue(), queue()
+    with pytest.raises(tf.errors.DeadlineExceededError, match=r"(?s)Done while the step waited, and kept: .*'early'"):
+        session.run([line.dequeue(), other.enqueue(1.0, name="early")], options=tf.RunOptions(timeout_in_ms=300))
+    assert session.run([line.size(), other.size()]) == [0, 1]
+
+
+def test_accumulators_and_barriers_are_given_what_they_wait_for(session):
+    gradients = tf.ConditionalAccumulator(tf.float32, [])
+    taken, given = gradients.take_grad(1), gradients.apply_grad(2.0)
+    assert session.run([taken, given], options=SOON)[0] == 2.0
+    barrier = Barrier(tf.float32, shapes=[[]])
+    found, put = barrier.take_many(1), barrier.insert_many(0, ["key"], [3.0])
+    assert session.run([found, put], options=SOON)[0][2][0].tolist() == [3.0]
+
+
+def test_a_map_of_one_place_is_given_room(session):
+    area = MapStagingArea([tf.float32], shapes=[[]], capacity=1)
+    put, (key, (value,)) = area.put(2, [1.0], [0]), area.get()
+    session.run(area.put(1, [5.0], [0]))
+    assert session.run([put, key, value], options=SOON)[1:] == [1, 5.0]
+
+
+def test_who_waits_for_a_dataset_lets_nobody_by(session):
+    ends = tf.data.make_one_shot_iterator(tf.data.Dataset.range(0).prefetch(1)).get_next()
+    line, other = queue(), queue()
+    with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
+        session.run([ends, line.enqueue(1.0), other.enqueue(1.0)], options=SOON)
+    assert session.run([line.size(), other.size()]) == [0, 0]
+
+
+def test_what_asks_whether_a_variable_is_there_waits_its_turn(session):
+    line = queue()
+    v = tf.Variable(1.0)
+    taken = line.dequeue()
+    puts = line.enqueue(tf.cast(tf.is_variable_initialized(v), tf.float32))
+    with pytest.raises(tf.errors.DeadlineExceededError, match="Timed out"):
+        session.run([taken, puts], options=tf.RunOptions(timeout_in_ms=300))
 
 
 def test_cancelling_ends_what_waits_beside(session):
