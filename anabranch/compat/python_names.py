@@ -19,6 +19,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import threading
 import types
 import warnings
 from collections.abc import Callable, Iterable
@@ -256,20 +257,22 @@ def _missing(
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Amend modules once they are loaded, and make those that are gone."""
 
-    _busy = False
+    def __init__(self) -> None:
+        self._looking = threading.local()
+        """Whether this thread asks for the module's own specification."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         """The module's own specification, with a loader that amends it afterwards; one of ours if there is none."""
         amended = name in _NAMES or name in _METHODS or name in _ARGUMENTS
-        if self._busy or not (amended or name in _MODULES):
+        if getattr(self._looking, "now", False) or not (amended or name in _MODULES):
             return None
-        self._busy = True
+        self._looking.now = True
         try:
             spec = importlib.util.find_spec(name)
         except (ModuleNotFoundError, ValueError):
             spec = None
         finally:
-            self._busy = False
+            self._looking.now = False
         if spec is None:
             if name not in _MODULES:
                 return None

@@ -188,6 +188,8 @@ class MultitaskOptimizerWrapper:
         return updated
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_opt":  # of a copy that has nothing yet
+            raise AttributeError(name)
         return getattr(self._opt, name)
 
 
