@@ -61,6 +61,8 @@ class Facade(types.ModuleType):
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Facade) and f"{below(self.__name__)}.{name}" in internals.NAMED_LIKE_A_FUNCTION:
+            return  # a module that is imported does not hide the function
         shared = self._shared(name)
         if shared is not None:
             module, own = shared
@@ -127,8 +129,8 @@ def resolve(module: str, name: str) -> Any:
 def resolve_value(module: str, name: str) -> Any:
     """The object ``name`` of ``module``: our own module if it is one, :data:`INTERNAL` for an internal one."""
     full = f"{module}.{name}" if module else name
-    if ".python" in module and full in internals.MODULES:  # a module that is called like a function in it
-        return INTERNAL
+    if ".python" in module and full in internals.MODULES and full not in internals.NAMED_LIKE_A_FUNCTION:
+        return INTERNAL  # a module, though there may be a function of that name
     inside = internals.places(module) if module else None
     if inside is None:
         own = namespace(module)

@@ -3,7 +3,7 @@
 :data:`MODULES` says for each module which namespaces are searched, in order. ``top`` is the top; ``@a.b`` is the
 module ``anabranch.a.b``; what begins with ``=`` is one of the tables at the end of this module, what begins with ``!``
 a module of a library that is not here (:mod:`anabranch.compat.absent_libraries`). A module of ``tf.contrib`` that is
-not named here (``contrib.NAME.python...``) stands for ``tf.contrib.NAME``.
+not named here stands for its library, if :mod:`anabranch.compat.contrib_modules` lists it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.compat import absent_libraries
+from anabranch.compat import absent_libraries, contrib_modules
 from anabranch.core.contract import api, opdef
 
 _OPS = "math nn linalg debugging manip random strings sparse image"
@@ -254,12 +254,6 @@ _table("contrib.learn.python.learn.datasets.mnist contrib.learn.datasets.mnist: 
 _table("contrib.learn.datasets:")
 _table(
     """
-util select subgraph reroute edit transform: contrib.graph_editor
-""",
-    "contrib.graph_editor.",
-)
-_table(
-    """
 batching counter dataset_ops enumerate_ops error_ops get_single_element grouping interleave_ops: contrib.data data
 iterator_ops optional_ops parsing_ops prefetching_ops random_ops readers resampling scan_ops: contrib.data data
 shuffle_ops sliding stats_ops threadpool unique writers: contrib.data data
@@ -315,23 +309,6 @@ data.prefetch_queue: contrib.slim.prefetch_queue
 )
 _table(
     """
-image.python.ops.dense_image_warp image.python.ops.interpolate_spline: contrib.image
-image.python.ops.sparse_image_warp image.python.ops.image_ops: contrib.image
-image.python.ops.distort_image_ops: @contrib.image.colours
-integrate.python.ops.odes: contrib.integrate
-nn.python.ops.alpha_dropout nn.python.ops.scaled_softplus nn.python.ops.cross_entropy: contrib.nn
-opt.python.training.lars_optimizer opt.python.training.moving_average_optimizer: contrib.opt
-opt.python.training.variable_clipping_optimizer opt.python.training.multitask_optimizer_wrapper: contrib.opt
-opt.python.training.lazy_adam_optimizer opt.python.training.nadam_optimizer opt.python.training.adamax: contrib.opt
-opt.python.training.weight_decay_optimizers opt.python.training.powersign opt.python.training.addsign: contrib.opt
-opt.python.training.external_optimizer opt.python.training.reg_adagrad_optimizer: contrib.opt
-resampler.python.ops.resampler_ops: contrib.resampler
-sparsemax.python.ops.sparsemax sparsemax.python.ops.sparsemax_loss: contrib.sparsemax
-""",
-    "contrib.",
-)
-_table(
-    """
 mirrored_strategy one_device_strategy parameter_server_strategy collective_all_reduce_strategy: contrib.distribute
 values cross_tower_ops cross_device_ops: contrib.distribute distribute @distribute.values
 """,
@@ -339,96 +316,25 @@ values cross_tower_ops cross_device_ops: contrib.distribute distribute @distribu
 )
 # Where modules of some parts of tf.contrib look besides.
 _BESIDE_CONTRIB = {
-    "rnn": ["nn.rnn_cell", "@compat.internal.private_names"],
-    "slim": ["contrib.layers"],
-    "distributions": ["contrib.distributions.bijectors"],
+    "contrib.rnn": " nn.rnn_cell @compat.internal.private_names",
+    "contrib.slim": " contrib.layers",
+    "contrib.distributions": " contrib.distributions.bijectors @compat.internal.distribution_utilities",
+    "contrib.framework": " contrib.layers nn top",
+    "contrib.signal": " spectral",
 }
+for _path in [*contrib_modules.MODULES, *(path for path in MODULES if path.startswith("contrib."))]:
+    _parts = _path.split(".")
+    for _size in range(3, len(_parts) + 1):  # the module, and the folders that it lies in
+        _library = f"contrib.{_parts[1]}"
+        MODULES.setdefault(".".join(_parts[:_size]), _library + _BESIDE_CONTRIB.get(_library, ""))
+# Modules that are called like a function in them, which is what their folder has under that name.
+NAMED_LIKE_A_FUNCTION = frozenset(["contrib.framework.python.ops.arg_scope"])
 # What is here of libraries that are not.
 _BEFORE_ABSENT = {"contrib.learn": ["contrib.learn"]}
 # Where Keras was before TensorFlow 1.9.
 _KERAS_BEFORE = "python.keras._impl"
 _PROTO = re.compile(r"(core|python|compiler|contrib)\.(\w+\.)*\w+_pb2$")
 _GENERATED = re.compile(r"python\.ops\.gen_\w+_ops$")
-_CONTRIB = re.compile(r"contrib\.(\w+)\.python(\.\w+)*$")
-# Last words of modules under contrib.NAME.python, to tell them from names that are wrong.
-_WORDS = frozenset(
-    [
-        "base",
-        "datasets",
-        "learn",
-        "preprocessing",
-        "alexnet",
-        "all_reduce",
-        "bijectors",
-        "chain",
-        "exp",
-        "invert",
-        "sigmoid",
-        "softplus",
-        "transformed_distribution",
-        "arg_scope",
-        "attention_wrapper",
-        "basic_decoder",
-        "beam_search_decoder",
-        "beam_search_ops",
-        "bucket_ops",
-        "checkpoint_utils",
-        "core_rnn",
-        "core_rnn_cell",
-        "core_rnn_cell_impl",
-        "crf",
-        "cudnn_rnn",
-        "cudnn_rnn_ops",
-        "data",
-        "decoder",
-        "dynamic_attention_wrapper",
-        "embedding_ops",
-        "encoders",
-        "evaluation",
-        "framework",
-        "fused_rnn_cell",
-        "gru_ops",
-        "helper",
-        "hparam",
-        "inception_v1",
-        "inception_v2",
-        "inception_v3",
-        "initializers",
-        "layers",
-        "learning",
-        "lookup_ops",
-        "loss",
-        "loss_ops",
-        "losses",
-        "lstm_ops",
-        "metric_ops",
-        "nccl_ops",
-        "nets",
-        "normalization",
-        "ops",
-        "optimizers",
-        "overfeat",
-        "python",
-        "regularizers",
-        "resnet_utils",
-        "resnet_v1",
-        "resnet_v2",
-        "rnn",
-        "rnn_cell",
-        "resample",
-        "sampling_ops",
-        "sequence_queueing_state_saver",
-        "seq2seq",
-        "slim",
-        "tensor_util",
-        "training",
-        "training_util",
-        "util",
-        "utils",
-        "variables",
-        "vgg",
-    ]
-)
 
 
 def places(module: str) -> list[str] | None:
@@ -445,9 +351,6 @@ def places(module: str) -> list[str] | None:
         return ["=protos"]
     if _GENERATED.match(module):
         return ["=generated"]
-    match = _CONTRIB.match(module)
-    if match and module.rpartition(".")[2] in _WORDS:
-        return [f"contrib.{match[1]}", *_BESIDE_CONTRIB.get(match[1], [])]
     if module in ("python", "core", "examples") or re.match(r"core(\.\w+)+$", module):
         return []
     if module in _folders():

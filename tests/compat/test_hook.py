@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import anabranch
-from anabranch.compat import hook, internals
+from anabranch.compat import contrib_modules, hook, internals
 
 
 @pytest.fixture
@@ -79,7 +79,14 @@ def test_star_imports(tf: Any) -> None:
         ("contrib.nccl.python.ops.nccl_ops", "all_sum", "contrib.nccl.all_sum"),
         ("python.ops.nccl_ops", "all_sum", "contrib.nccl.all_sum"),
         ("contrib.framework.python.ops", "arg_scope", "contrib.framework.arg_scope"),
+        ("contrib.framework.python.ops.arg_scope", "arg_scope", "contrib.framework.arg_scope"),
         ("contrib.framework.python.ops.variables", "model_variable", "contrib.framework.model_variable"),
+        ("contrib.distributions.python.ops.independent", "Independent", "contrib.distributions.Independent"),
+        ("contrib.distributions.python.ops.bijectors.affine", "Affine", "contrib.distributions.bijectors.Affine"),
+        ("contrib.signal.python.ops.window_ops", "hann_window", "contrib.signal.hann_window"),
+        ("contrib.graph_editor.transform", "copy", "contrib.graph_editor.copy"),
+        ("contrib.layers.python.layers.summaries", "summarize_tensor", "contrib.layers.summarize_tensor"),
+        ("contrib.lookup.lookup_ops", "HashTable", "contrib.lookup.HashTable"),
         ("core.framework.graph_pb2", "GraphDef", "GraphDef"),
         ("core.protobuf.config_pb2", "ConfigProto", "ConfigProto"),
     ],
@@ -89,6 +96,23 @@ def test_internal_modules(tf: Any, module: str, name: str, ours: str) -> None:
     for part in ours.split("."):
         wanted = getattr(wanted, part)
     assert getattr(importlib.import_module(f"tensorflow.{module}"), name) is wanted
+
+
+def test_modules_of_contrib_are_attributes_of_their_folders(tf: Any) -> None:
+    from tensorflow.contrib.distributions.python.ops import bijectors, independent
+    from tensorflow.contrib.framework.python.ops import arg_scope
+    from tensorflow.contrib.rnn.python.ops import core_rnn_cell
+
+    assert independent.__name__ == "tensorflow.contrib.distributions.python.ops.independent"
+    assert bijectors.affine.Affine is anabranch.contrib.distributions.bijectors.Affine
+    assert arg_scope is anabranch.contrib.framework.arg_scope
+    assert core_rnn_cell.LSTMCell is anabranch.nn.rnn_cell.LSTMCell
+
+
+def test_modules_of_contrib_are_of_libraries_that_are_here(tf: Any) -> None:
+    assert {path.split(".")[1] for path in contrib_modules.MODULES} <= set(dir(anabranch.contrib))
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'tensorflow\.contrib\.rnn\.python\.ops\.rnn_sell'"):
+        importlib.import_module("tensorflow.contrib.rnn.python.ops.rnn_sell")
 
 
 def test_every_internal_module_has_its_places(tf: Any) -> None:
