@@ -8,16 +8,17 @@ buffer for each pass), though the buffer holds both.
 Unless the order is to stay the same for each pass, a pass draws its two seeds from a stream of its own, which belongs
 to the iterator's place in the pipeline and begins anew when the iterator is initialised.
 
-Rows of a table are numbers, and their buffer is an array: the draws of a batch are made together. Each draw touches two
-places, the one that it draws from and the one of the first item, which moves there. Draws whose places no other one of
-the batch touches may come in any order, so they are made as one; the few others are made in turn. Where the buffer is
-large, more rows are drawn than are asked for: those that are ready are part of the place.
+Rows of a table are numbers, and their buffer is an array: many draws are made together, without a loop. Each draw takes
+an item out of one place, and the first item of the buffer moves there. So what a draw gives is what its place held
+before all draws, or what the last draw from that place moved there; and what moves is what the first place held, or
+what an earlier draw moved there, which is found by following such draws back. More rows are drawn than are asked for:
+those that are ready are part of the place.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,10 @@ from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Element, It
 from anabranch.ops.data.random_words import RandomWords
 from anabranch.ops.data.selection import OverRows, repeated
 
-DRAWN_TOGETHER = 1024
-"""Rows of a table that are drawn together at most, if fewer are asked for."""
-BUFFER_FOR_A_DRAW = 48
-"""Places that the buffer has for each of them, so that few share one."""
+DRAWN_TOGETHER = 4096
+"""Rows of a table that are drawn together, if fewer are asked for and the buffer holds as many."""
+WORTH_TOGETHER = 64
+"""Places of a buffer from which on draws made together take less time than draws in turn."""
 
 
 class _Shuffled(Iterator):
@@ -51,16 +52,25 @@ class _Shuffled(Iterator):
         self.seeds = list(self.dataset.seeds_of_pass(self.context))
         self._words = RandomWords(*self.seeds)
 
-    def items(self, count: int, into: list[Any]) -> None:
-        """Append the input's next items, also those before one that fails."""
-        self.inputs[0].gather(count, into)
+    def read(self, count: int, use: Callable[[Any], None]) -> None:
+        """Hand over the input's next items, if there are any, also those before one that fails."""
+        items: list[Any] = []
+        try:
+            self.inputs[0].gather(count, items)
+        finally:
+            if items:
+                use(items)
+
+    def give(self, items: Any, drawn: list[Any]) -> None:
+        """Add items to those that have been drawn."""
+        drawn += items
 
     @property
     def used(self) -> int:
         """How many places of the buffer have had an item."""
         return len(self.buffer)
 
-    def _put(self, items: list[Any], place: int) -> None:
+    def _put(self, items: Any, place: int) -> None:
         """Put items into the buffer from a place on, behind its end from the beginning."""
         size, buffer = self.dataset.buffer_size, self.buffer
         for item in items:
@@ -74,14 +84,14 @@ class _Shuffled(Iterator):
         """Fill the buffer from the input, and from its further passes."""
         size, count = self.dataset.buffer_size, self.dataset.count
         current = self.slices[-1]
+
+        def put(items: Any) -> None:
+            self._put(items, current[1] % size)
+            current[1] += len(items)
+            self.held += len(items)
+
         while self.held < size and not self.over:
-            items: list[Any] = []
-            try:
-                self.items(size - self.held, items)
-            finally:
-                self._put(items, current[1] % size)
-                current[1] += len(items)
-                self.held += len(items)
+            self.read(size - self.held, put)
             if self.held < size:
                 self.epoch += 1
                 empty = current[0] == current[1] == 0
@@ -93,32 +103,34 @@ class _Shuffled(Iterator):
                     self.inputs[0] = self.dataset.inputs[0].iterate(self.context.inner(0))
 
     def draw(self, count: int, drawn: list[Any]) -> list[Any]:
-        """Append the next ``count`` items, or as many as there are: also those before a failure of the input."""
-        count += len(drawn)
+        """Add the next ``count`` items, or as many as there are: also those before a failure of the input."""
         size, slices = self.dataset.buffer_size, self.slices
-        while len(drawn) < count:
+
+        def exchange(items: Any) -> None:
+            nonlocal count
+            count -= len(items)
+            self.give(self._exchange(items), drawn)
+
+        while count > 0:
             if not self.over and (self.used < size or self.held < size - 1):
                 self._fill()
             if not self.held and self.over:
                 break
             while len(slices) > 1 and slices[0][0] == slices[0][1]:
                 slices.pop(0)
-            missing, span = count - len(drawn), slices[0][1] - slices[0][0]
-            if self.over:
-                drawn += self._drain(min(missing, span))
-            elif self.held == size:
-                drawn += self._drain(1)
+            span = slices[0][1] - slices[0][0]
+            if self.over or self.held == size:
+                items = self._drain(min(count, span) if self.over else 1)
+                count -= len(items)
+                self.give(items, drawn)
             else:  # one item goes in before each that goes out
-                items: list[Any] = []
-                try:
-                    self.items(missing if len(slices) == 1 else min(missing, span), items)
-                finally:
-                    drawn += self._exchange(items) if items else ()
-                if not items:
+                before = count
+                self.read(count if len(slices) == 1 else min(count, span), exchange)
+                if count == before:
                     self._fill()
         return drawn
 
-    def _drain(self, count: int) -> list[Any]:
+    def _drain(self, count: int) -> Any:
         """Draw ``count`` items of the first pass in the buffer."""
         first = self.slices[0]
         offsets = self._words.take(count) % (first[1] - first[0] - np.arange(count))
@@ -127,7 +139,7 @@ class _Shuffled(Iterator):
         first[0] += count
         return drawn
 
-    def _exchange(self, items: list[Any]) -> list[Any]:
+    def _exchange(self, items: Any) -> Any:
         """Put in each item and draw one of the first pass in the buffer, which has room for one."""
         first, last = self.slices[0], self.slices[-1]
         count = len(items)
@@ -137,7 +149,7 @@ class _Shuffled(Iterator):
         last[1] += count
         return drawn
 
-    def _drawn(self, first: int, offsets: np.ndarray, items: list[Any] | None) -> list[Any]:
+    def _drawn(self, first: int, offsets: np.ndarray, items: Any) -> Any:
         """Draw an item for each of ``offsets``, which count from the first one in the buffer, number ``first``.
 
         The first item moves to where one was drawn from, so that the next draw counts from the one behind it. Before
@@ -180,88 +192,99 @@ class _ShuffledRows(RowIterator, _Shuffled):
         """Rows that were drawn and not asked for yet, in order."""
         self._hold([])
 
-    def items(self, count: int, into: list[Any]) -> None:
+    def read(self, count: int, use: Callable[[Any], None]) -> None:
         source: Any = self.inputs[0]
         rows: Rows = source.rows(count)
-        into += rows if isinstance(rows, range) else rows.tolist()
+        if len(rows):
+            use(np.arange(rows.start, rows.stop, rows.step) if isinstance(rows, range) else rows)
+
+    def give(self, items: Any, drawn: list[Any]) -> None:
+        drawn.append(items)
 
     def rows(self, count: int) -> Rows:
         ready = self._ready
         if len(ready) < count:
-            together = max(count - len(ready), min(DRAWN_TOGETHER, self.dataset.buffer_size // BUFFER_FOR_A_DRAW))
-            ready = np.concatenate([ready, np.array(self.draw(together, []), np.int64)])
+            together = max(count - len(ready), min(DRAWN_TOGETHER, self.dataset.buffer_size))
+            ready = np.concatenate(self.draw(together, [ready]))
         self._ready = ready[count:]
         return ready[:count]
 
-    def _hold(self, rows: list[int], room: int = 0) -> None:
+    def _hold(self, rows: Sequence[int] | np.ndarray, room: int = 0) -> None:
         """Have a buffer that holds rows, with room for as many in all."""
         self._used = len(rows)
         buffer = np.zeros(max(room, len(rows)), np.int64)
         buffer[: len(rows)] = rows
         self.buffer: Any = buffer
         self._marks = np.empty_like(buffer)
-        """For each place, which draw was made from it; only what a batch of draws has just written is looked at."""
+        """For each place, which draw was made from it; only what the draws of this moment have written is looked at."""
 
     @property
     def used(self) -> int:
         return self._used
 
-    def _put(self, items: list[Any], place: int) -> None:
+    def _put(self, items: Any, place: int) -> None:
         size, used = self.dataset.buffer_size, self._used
         fresh = min(len(items), size - place)
         if place + fresh > len(self.buffer):
-            self._hold(self.buffer[:used].tolist(), min(size, max(place + fresh, 2 * used)))
+            self._hold(self.buffer[:used], min(size, max(place + fresh, 2 * used)))
         self._used = max(used, place + fresh)
         self.buffer[place : place + fresh] = items[:fresh]
         self.buffer[: len(items) - fresh] = items[fresh:]
 
-    def _drawn(self, first: int, offsets: np.ndarray, items: list[Any] | None) -> list[Any]:
+    def _drawn(self, first: int, offsets: np.ndarray, items: Any) -> Any:
         size, count = self.dataset.buffer_size, len(offsets)
-        most = max(1, size // 2)
-        if count > most:  # a batch of draws goes round the buffer less than once
-            parts = range(0, count, most)
-            return [
-                row
-                for at in parts
-                for row in self._drawn(
-                    first + at, offsets[at : at + most], None if items is None else items[at : at + most]
-                )
-            ]
-        buffer = self.buffer
-        holes = (first + np.arange(count)) % size
-        places = (holes + offsets) % size
-        inserted = None if items is None else np.array(items, np.int64)
-        if inserted is not None:
-            buffer[holes[0] - 1] = inserted[0]
-        touched = self._touched(places, first % size, count)
-        alone = ~touched
+        if size < WORTH_TOGETHER:
+            return np.array(super()._drawn(first, offsets, items), np.int64)
+        if count > size:  # draws that are made together go round the buffer at most once
+            return np.concatenate(
+                [
+                    self._drawn(first + at, offsets[at : at + size], None if items is None else items[at : at + size])
+                    for at in range(0, count, size)
+                ]
+            )
+        buffer, numbers = self.buffer, np.arange(count)
+        holes = (first + numbers) % size
+        ahead = numbers + offsets  # the number of the place counted from the first hole, which does not wrap
+        places = (first + ahead) % size
+        if items is not None:  # it may be the last hole that the first one goes into
+            buffer[holes[0] - 1] = items[0]
+        held = buffer[holes]
+        if items is not None:
+            buffer[holes[:-1]] = items[1:]
         drawn = buffer[places]
-        buffer[places[alone]] = buffer[holes[alone]]
-        put = 1
-        for i in touched.nonzero()[0].tolist():
-            if inserted is not None and put <= i:
-                buffer[holes[put - 1 : i]] = inserted[put : i + 1]
-                put = i + 1
-            place = places[i]
-            drawn[i] = buffer[place]
-            buffer[place] = buffer[holes[i]]
-        if inserted is not None and put < count:
-            buffer[holes[put - 1 : count - 1]] = inserted[put:]
-        return drawn.tolist()
+        from_holes = (ahead < count).nonzero()[0]
+        drawn[from_holes] = held[ahead[from_holes]]
+        moving = held[self._origins(from_holes[offsets[from_holes] > 0], ahead, numbers)]
+        earlier, later = self._repeated(places, ahead, numbers)
+        drawn[later] = moving[earlier]
+        stays = ahead >= count
+        stays[earlier] = False
+        buffer[places[stays]] = moving[stays]
+        return drawn
 
-    def _touched(self, places: np.ndarray, first: int, count: int) -> np.ndarray:
-        """Of draws from ``places``, behind each of which the next of ``count`` items from ``first`` on moves there,
-        those that share a place with another one.
-        """
-        ahead = (places - first) % self.dataset.buffer_size
-        from_first = ahead < count
-        marks, numbers = self._marks, np.arange(count)
+    @staticmethod
+    def _origins(moves: np.ndarray, ahead: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """The hole from which each hole's item has come when it moves on: ``moves`` are the draws from later holes."""
+        origins = np.full_like(numbers, -1)
+        np.maximum.at(origins, ahead[moves], moves)  # the last draw from a hole counts
+        origins = np.where(origins < 0, numbers, origins)
+        while True:
+            further = origins[origins]
+            if (further == origins).all():
+                return origins
+            origins = further
+
+    def _repeated(self, places: np.ndarray, ahead: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs of draws from one place, of which the second is the next one behind the first."""
+        marks = self._marks
         marks[places] = numbers
-        touched = (marks[places] != numbers) | from_first
-        marks[places[touched]] = -1
-        touched |= marks[places] < 0
-        touched[ahead[from_first]] = True
-        return touched
+        shared = marks[places] != numbers
+        marks[places[shared]] = -1
+        shared |= marks[places] < 0
+        draws = shared.nonzero()[0]
+        draws = draws[np.argsort(ahead[draws], kind="stable")]
+        alike = ahead[draws[1:]] == ahead[draws[:-1]]
+        return draws[:-1][alike], draws[1:][alike]
 
     def save(self) -> dict[str, Any]:
         return {**super().save(), "buffer": self.buffer[: self._used].tolist(), "ready": self._ready.tolist()}
