@@ -438,8 +438,10 @@ class Layer(AutoTrackable):
             parts = list(variable) if isinstance(variable, PartitionedVariable) else [variable]
             if regularizer is not None and any(part not in known for part in parts):
                 self._regularize(name, parts, regularizer)
-        own_weights = self._trainable_weights if trainable else self._non_trainable_weights
         for part in parts:
+            # a custom getter may have had the last word
+            trained = trainable and (not self.trainable or getattr(part, "trainable", True))
+            own_weights = self._trainable_weights if trained else self._non_trainable_weights
             if not any(part is other for other in own_weights):
                 own_weights.append(part)
                 for tell in variable_watchers:

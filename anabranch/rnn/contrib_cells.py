@@ -9,7 +9,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.random_seed import get_seed
-from anabranch.core.values import dtypes
+from anabranch.core.values import dtypes, nest
 from anabranch.ops.math.compare import clip_by_value
 from anabranch.rnn.cells import (
     LSTMStateTuple,
@@ -353,6 +353,14 @@ class AttentionCellWrapper(RNNCell):
         assert_like_rnncell("cell", cell)
         if attn_length <= 0:
             raise ValueError(f"attn_length should be greater than zero, got {attn_length}")
+        if nest.is_nested(cell.state_size) and not state_is_tuple:
+            raise ValueError(
+                "Cell returns tuple of states, but the flag state_is_tuple is not set. "
+                f"State size is: {cell.state_size}\n"
+                + errors.message(
+                    "a cell whose state is a tuple", "state_is_tuple=True", "AttentionCellWrapper(cell, n)"
+                )
+            )
         self._cell = cell
         self._attn_length = attn_length
         self._attn_size = attn_size if attn_size is not None else cell.output_size
