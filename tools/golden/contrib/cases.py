@@ -11,6 +11,7 @@ CASES = {}
 
 
 def case(function):
+    """Enter a case under its own name."""
     CASES[function.__name__] = function
     return function
 
@@ -48,6 +49,7 @@ def run(tf, function):
 
 # --------------------------------------------------------------------------------------------------------------- cells
 def cell(name, inputs=(3, 4), **arguments):
+    """Enter a case of a recurrent cell: two steps."""
     def build(tf):
         rnn = tf.contrib.rnn
         made = getattr(rnn, name)(**arguments)
