@@ -50,6 +50,7 @@ def run(tf, function):
 # --------------------------------------------------------------------------------------------------------------- cells
 def cell(name, inputs=(3, 4), **arguments):
     """Enter a case of a recurrent cell: two steps."""
+
     def build(tf):
         rnn = tf.contrib.rnn
         made = getattr(rnn, name)(**arguments)
