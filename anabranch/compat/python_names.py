@@ -4,7 +4,8 @@ Only ``anabranch run`` provides them, so that nothing changes for code that does
 names that it has no longer (`_NAMES`), the first use gives one warning; classes get methods that were renamed back
 (`_METHODS`), functions the arguments that they took (`_ARGUMENTS`); modules that are gone are made where no other
 package has them (`_MODULES`). A module that is not loaded yet is seen to when it is. What is given is what Python had
-in version 3.7, with the same values.
+in version 3.7, with the same values. TensorFlow loaded parts of Python's packages, which programs then used without
+importing them (``multiprocessing.pool``): a package loads such a part when it is asked for (`_PARTS`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import sys
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from anabranch.compat import inspection
@@ -62,6 +63,25 @@ _NAMES: dict[str, dict[str, Callable[[], Any]]] = {
     "configparser": {"SafeConfigParser": lambda: _from("configparser", "ConfigParser")},
 }
 """By module and name what it was."""
+
+_PARTS: dict[str, tuple[str, ...]] = {
+    "concurrent": ("futures",),
+    "concurrent.futures": ("process", "thread"),
+    "ctypes": ("util",),
+    "distutils": ("version",),
+    "email": ("charset", "encoders", "errors", "feedparser", "header", "iterators", "message", "parser", "utils"),
+    "encodings": ("idna",),
+    "http": ("client", "cookiejar", "cookies"),
+    "importlib": ("resources",),
+    "json": ("decoder", "encoder", "scanner"),
+    "multiprocessing": ("connection", "context", "pool", "process", "queues", "reduction", "synchronize", "util"),
+    "unittest": ("case", "loader", "main", "mock", "result", "runner", "suite", "util"),
+    "urllib": ("error", "parse", "request", "response"),
+    "xml": ("dom", "sax"),
+    "xml.dom": ("minidom",),
+    "xml.sax": ("handler", "saxutils", "xmlreader"),
+}
+"""By package the modules in it that importing TensorFlow 1.15 loaded."""
 
 _METHODS: dict[str, dict[str, dict[str, str]]] = {
     "threading": {"Thread": {"isAlive": "is_alive"}},
@@ -220,6 +240,8 @@ def _amend(module: types.ModuleType) -> None:
     name = module.__name__
     if name in _NAMES:
         _undo.put(module, "__getattr__", _missing(module, _NAMES[name], vars(module).get("__getattr__")))
+    if name in _PARTS:
+        _undo.put(module, "__getattr__", _loading(module, _PARTS[name], vars(module).get("__getattr__")))
     for owner, methods in _METHODS.get(name, {}).items():
         for old, new in methods.items():
             if not hasattr(getattr(module, owner), old):
@@ -254,6 +276,21 @@ def _missing(
     return missing
 
 
+def _loading(
+    package: types.ModuleType, parts: tuple[str, ...], before: Callable[[str], Any] | None
+) -> Callable[[str], Any]:
+    """What a package answers for modules in it that are not loaded yet."""
+
+    def load(name: str) -> Any:
+        if name in parts:
+            return importlib.import_module(f"{package.__name__}.{name}")
+        if before is not None:
+            return before(name)
+        raise AttributeError(f"module {package.__name__!r} has no attribute {name!r}")
+
+    return load
+
+
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Amend modules once they are loaded, and make those that are gone."""
 
@@ -263,7 +300,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         """The module's own specification, with a loader that amends it afterwards; one of ours if there is none."""
-        amended = name in _NAMES or name in _METHODS or name in _ARGUMENTS
+        amended = name in _amended()
         if getattr(self._looking, "now", False) or not (amended or name in _MODULES):
             return None
         self._looking.now = True
@@ -299,8 +336,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 _finder = _Finder()
 
 
-def _amended() -> Iterable[str]:
-    return dict.fromkeys((*_NAMES, *_METHODS, *_ARGUMENTS))
+@functools.cache
+def _amended() -> frozenset[str]:
+    return frozenset((*_NAMES, *_PARTS, *_METHODS, *_ARGUMENTS))
 
 
 def provide() -> None:

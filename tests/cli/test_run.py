@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -168,6 +169,22 @@ def test_own_options_end_at_the_program() -> None:
     assert command.split(["--a", "-m", "mod", "-m"]) == (["--a"], None, "mod", ["-m"])
 
 
+def _check_lost_tables_and_types() -> None:
+    old: Any = np
+    assert old.cast["float32"]([1, 2]).dtype == np.float32
+    assert old.cast[int]([1.5]).tolist() == [1]
+    assert (old.nbytes[np.float64], old.nbytes["i2"]) == (8, 2)
+    assert old.sctypes["uint"][0] is np.uint8
+    assert [old.issctype(kind) for kind in (np.float32, "f4", np.object_, 3)] == [True, False, False, False]
+    assert [old.issubsctype("f4", kind) for kind in (np.floating, np.integer)] == [True, False]
+    assert [old.obj2sctype(kind) for kind in ("f4", 3.5j, np.zeros(2, np.int8))] == [np.float32, None, np.int8]
+    assert old.maximum_sctype(np.uint8) is np.uint64
+    assert old.sctype2char("f4") == "f"
+    assert old.fastCopyAndTranspose([[1, 2]]).tolist() == [[1], [2]]
+    assert old.math.factorial(old.alen([1, 2, 3])) == 6
+    assert (old.mat("1 2") * old.mat("3; 4")).item() == 11
+
+
 def test_lost_names_of_numpy_come_and_go() -> None:
     numpy_names.provide()
     try:
@@ -179,6 +196,10 @@ def test_lost_names_of_numpy_come_and_go() -> None:
         assert np.trapz([0, 1]) == 0.5  # type: ignore[attr-defined]
         assert np.rank([[1]]) == 2  # type: ignore[attr-defined]
         assert np.product([2, 3]) == 6  # type: ignore[attr-defined]
+        _check_lost_tables_and_types()
+        assert np.lib.pad([1], 1, "constant").tolist() == [0, 1, 0]
+        with pytest.raises(AttributeError, match="nothing"):
+            np.lib.nothing
         for name in numpy_names._VALUES:
             assert hasattr(np, name)
         with pytest.raises(AttributeError, match="nothing"):
@@ -187,6 +208,8 @@ def test_lost_names_of_numpy_come_and_go() -> None:
         numpy_names.withdraw()
     with pytest.raises(AttributeError, match="asscalar"):
         np.asscalar  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="pad"):
+        np.lib.pad
 
 
 def test_names_that_python_lost() -> None:
@@ -245,6 +268,27 @@ assert imp.load_source("part", "part.py").x == 3
 assert LooseVersion("1.10.0") > LooseVersion("1.9") and LooseVersion("1.4.0-rc1") != "1.4.0"
 assert strtobool("yes") and find_executable("sh")
 assert imp.new_module("a").__name__ == "a"
+"""
+    )
+    done = run(tmp_path, "program.py")
+    assert done.returncode == 0, done.stderr
+
+
+def test_parts_of_packages_that_tensorflow_loaded(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        """
+import concurrent, distutils, email, http, multiprocessing, unittest, urllib, xml
+import tensorflow
+assert multiprocessing.pool.ThreadPool(1).map(abs, [-1]) == [1]
+assert concurrent.futures.ThreadPoolExecutor and unittest.mock.Mock and http.client.OK and email.utils.quote
+assert urllib.parse.quote and xml.dom.minidom.parseString and distutils.version.LooseVersion
+try:
+    xml.nothing
+except AttributeError as problem:
+    assert "module 'xml' has no attribute 'nothing'" in str(problem)
+else:
+    raise AssertionError("xml.nothing")
 """
     )
     done = run(tmp_path, "program.py")
