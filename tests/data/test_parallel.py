@@ -6,10 +6,12 @@ import gc
 import threading
 import time
 
+import numpy as np
 import pytest
 
 import anabranch as tf
 from anabranch.ops.data import buffering, parallel
+from anabranch.xla import startup
 
 D = tf.data.Dataset
 E = tf.data.experimental
@@ -113,24 +115,149 @@ def test_calls_run_at_the_same_time(monkeypatch):
     assert max(most) > 1
 
 
-def test_functions_with_effects_are_called_one_by_one_in_order():
-    seen = []
+def drawn(x):
+    return tf.cast(x, tf.float32) + tf.random_uniform([], seed=4)
 
-    def note(x):
-        seen.append(int(x))
-        return x
 
-    def drawn(x):
-        return tf.cast(x, tf.float32) + tf.random_uniform([], seed=4)
-
+def test_functions_that_draw_give_what_calls_in_turn_do():
     def values(dataset):
         with tf.Session() as session:
             return outcomes(session, dataset.make_one_shot_iterator().get_next())
 
-    values(D.range(20).map(lambda x: tf.py_func(note, [x], tf.int64), 4))
-    assert seen == list(range(20))
     assert values(D.range(20).map(drawn, 4)) == values(D.range(20).map(drawn))
     assert not own_threads()
+
+
+class Meeting:
+    """A Python function each call of which but that for 0 waits for another one, and gives -1 if none comes."""
+
+    def __init__(self):
+        self.barrier = threading.Barrier(2, timeout=20)
+
+    def __call__(self, x):
+        try:
+            if x:
+                self.barrier.wait()
+        except threading.BrokenBarrierError:
+            return np.int64(-1)
+        return x
+
+
+def called(function):
+    return lambda x: tf.py_func(function, [x], tf.int64)
+
+
+def ranges(function):
+    """A function that makes a dataset: the elements 10 to 13 of 1, 20 to 23 of 2."""
+    return lambda x: D.range(10 * x, 10 * x + 4).map(called(function))
+
+
+IN_TURNS = [10, 20, 11, 21, 12, 22, 13, 23]
+OVERLAPPING = {
+    # what calls a function for two elements at a time, and its elements if that returns its argument
+    "map": (lambda function: D.range(9).map(called(function), 2), [*range(9)]),
+    "map_and_batch": (
+        lambda function: D.range(9).apply(E.map_and_batch(called(function), 1, None, False, 2)).apply(E.unbatch()),
+        [*range(9)],
+    ),
+    "parallel_interleave": (
+        lambda function: D.range(1, 3).apply(E.parallel_interleave(ranges(function), 2)),
+        IN_TURNS,
+    ),
+    "interleave": (lambda function: D.range(1, 3).interleave(ranges(function), 2, num_parallel_calls=2), IN_TURNS),
+}
+
+
+@pytest.mark.parametrize("name", sorted(OVERLAPPING))
+def test_python_functions_are_called_at_the_same_time_where_the_program_says_so(name):
+    build, expected = OVERLAPPING[name]
+    with tf.Session() as session:
+        assert outcomes(session, build(Meeting()).make_one_shot_iterator().get_next()) == expected
+    assert not own_threads()
+
+
+@pytest.mark.parametrize("name", sorted(OVERLAPPING))
+def test_a_session_that_is_to_repeat_calls_python_in_the_order_of_elements(name, monkeypatch):
+    monkeypatch.setitem(startup.choices.environment, startup.THREADS, "2")  # as if the session had come first
+    build, expected = OVERLAPPING[name]
+    seen = []
+
+    def note(x):
+        seen.append(int(x))
+        time.sleep(0.001 * (x % 3))
+        return x
+
+    with tf.Session(config=tf.SessionOptions(deterministic=True)) as session:
+        assert outcomes(session, build(note).make_one_shot_iterator().get_next()) == expected
+    assert seen == expected
+
+
+def test_an_automatic_number_of_calls_calls_python_in_the_order_of_elements():
+    seen = []
+    dataset = D.range(20).map(called(lambda x: seen.append(int(x)) or x), E.AUTOTUNE)
+    with tf.Session() as session:
+        outcomes(session, dataset.make_one_shot_iterator().get_next())
+    assert seen == [*range(20)]
+
+
+def test_a_sloppy_interleave_passes_over_what_is_not_ready():
+    allowed = threading.Event()
+
+    def wait(x):
+        assert x != 11 or allowed.wait(20)
+        return x
+
+    dataset = D.range(1, 4).apply(E.parallel_interleave(ranges(wait), 2, sloppy=True, prefetch_input_elements=1))
+    element = dataset.make_one_shot_iterator().get_next()
+    with tf.Session() as session:
+        early = outcomes(session, element, 9)
+        allowed.set()
+        late = outcomes(session, element)
+    assert 11 not in early
+    assert late == [11, 12, 13]
+    assert [x for x in early if x >= 20] == [20, 21, 22, 23, 30, 31, 32, 33]
+    assert not own_threads()
+
+
+@pytest.mark.parametrize("sloppy", [False, True])
+def test_what_fails_in_a_dataset_that_is_opened_early_comes_at_its_turn(sloppy):
+    def fails(x):
+        if x in (0, 21):
+            raise ValueError("no such element")
+        return x
+
+    def inner(x):
+        return D.range(10 * tf.py_func(fails, [x], tf.int64), 10 * x + 4).map(called(fails))
+
+    parallel_ = E.parallel_interleave(inner, 2, sloppy=sloppy, prefetch_input_elements=2)
+    element = D.from_tensor_slices([1, 2, 0, 3]).map(lambda x: tf.cast(x, tf.int64)).apply(parallel_)
+    with tf.Session() as session:
+        seen = outcomes(session, element.make_one_shot_iterator().get_next())
+    if not sloppy:
+        assert seen == [10, 20, 11, "ValueError:", 12, 22, 13, 23, "ValueError:", 30, 31, 32, 33]
+    assert sorted(map(str, seen)) == sorted(
+        map(str, [10, 11, 12, 13, 20, 22, 23, 30, 31, 32, 33, "ValueError:", "ValueError:"])
+    )
+
+
+def test_a_place_holds_what_datasets_that_are_opened_early_have_made(tmp_path):
+    def same(x):
+        return tf.py_func(lambda value: value, [x], tf.int64, stateful=False)
+
+    dataset = D.range(1, 6).apply(
+        E.parallel_interleave(lambda x: D.range(10 * x, 10 * x + 4).map(same), 2, prefetch_input_elements=2)
+    )
+    iterator = dataset.make_initializable_iterator()
+    element = iterator.get_next()
+    saver = tf.train.Saver([E.make_saveable_from_iterator(iterator)])
+    with tf.Session() as session:
+        session.run(iterator.initializer)
+        outcomes(session, element, 7)
+        path = saver.save(session, str(tmp_path / "place"))
+        rest = outcomes(session, element)
+        saver.restore(session, path)
+        assert outcomes(session, element) == rest
+    assert len(rest) == 13
 
 
 def test_threads_that_are_no_faster_are_ended(monkeypatch):

@@ -12,7 +12,8 @@ import pytest
 
 import anabranch as tf
 from anabranch.core.graph.build import build
-from anabranch.ops.data import cuts, places
+from anabranch.ops.data import places
+from anabranch.ops.data.resources import cuts
 from anabranch.runtime.state.resources import ResourceHandle
 
 D = tf.data.Dataset

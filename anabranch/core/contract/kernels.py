@@ -110,6 +110,10 @@ class PreparedFunction(Protocol):
         """Whether calls on several threads at a time give what calls one after the other do."""
 
     @property
+    def repeats(self) -> bool:
+        """Whether it belongs to a session that is to repeat, so that Python is called in one order."""
+
+    @property
     def reserves(self) -> bool:
         """Whether it draws, and the place of each call in the streams is known before the call."""
 

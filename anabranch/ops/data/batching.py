@@ -257,9 +257,7 @@ class _MappedBatches(ManyAtOnce):
         super().start()
         self.over = False
         dataset = self.dataset
-        self._calls = ParallelCalls(
-            self._call, self.pull, dataset.calls, self.context, dataset.op, dataset.batch_size + dataset.calls
-        )
+        self._calls = ParallelCalls(self._call, self.pull, dataset, self.context, dataset.batch_size + dataset.calls)
 
     @property
     def under_way(self) -> bool:

@@ -109,11 +109,11 @@ class Cache(Dataset):
 class _Ahead(Worker):
     """Elements that a thread makes ahead."""
 
-    def __init__(self, source: Iterator, limit: int) -> None:
+    def __init__(self, source: Iterator, limit: int, changed: conditions.Condition) -> None:
         self._source = weakref.ref(source)
         """Held by its iterator: a thread that waits keeps nothing of a pipeline that nobody holds."""
         self.limit = limit
-        self.changed = conditions.Condition()
+        self.changed = changed
         self.working = threading.Lock()
         """Held while the source is asked, and while places are saved."""
         self.items: collections.deque[Element | BaseException | None] = collections.deque()
@@ -173,13 +173,21 @@ class _Prefetched(Iterator):
         self._slow = 0
         self.kept: collections.deque[Element | errors.OpError] = collections.deque()
         """Elements, or what failed, that were made ahead before the place was saved."""
+        if not self.dataset.slow_before_a_thread:
+            self._begin()
+
+    @property
+    def gives_without_waiting(self) -> bool:
+        """Whether no thread has to make the next element yet, or to find the end."""
+        ahead = self._ahead
+        return ahead is None or bool(self.kept) or bool(ahead.items) or ahead.ended
 
     def next(self) -> Element | None:
         if self.kept:
             return _given(self.kept.popleft())
         ahead = self._ahead
         if ahead is None:
-            if self._slow >= SLOW_BEFORE_A_THREAD and self.dataset.limit:
+            if self._slow >= self.dataset.slow_before_a_thread and self.dataset.limit:
                 ahead = self._begin()
             else:
                 started = time.perf_counter()
@@ -208,7 +216,7 @@ class _Prefetched(Iterator):
         return (0, self.dataset.limit) if ahead is None else (len(ahead.items), ahead.limit)
 
     def _begin(self) -> _Ahead:
-        ahead = self._ahead = _Ahead(self.inputs[0], self.dataset.limit)
+        ahead = self._ahead = _Ahead(self.inputs[0], self.dataset.limit, self.dataset.changed or conditions.Condition())
         weakref.finalize(self, ahead.close)
         self.context.pipeline.add_worker(ahead, self.context)
         conditions.start(ahead.thread)
@@ -253,6 +261,9 @@ class Prefetch(Dataset):
 
     iterator = _Prefetched
     keeps_number = True
+    slow_before_a_thread = SLOW_BEFORE_A_THREAD
+    changed: conditions.Condition | None = None
+    """What is notified when an element has been made; None for a condition of the iterator's own."""
     free = Dataset.free | {"buffer_size", "slack_period", "legacy_autotune", "buffer_size_min"}
 
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
@@ -276,9 +287,14 @@ class Prefetch(Dataset):
 class Ahead(Prefetch):
     """The elements of a dataset that a stage has opened, some of which may be made before they are asked for."""
 
-    def __init__(self, dataset: Dataset, limit: int) -> None:
+    def __init__(
+        self, dataset: Dataset, limit: int, changed: conditions.Condition, begins_at_once: bool = False
+    ) -> None:
         self.op = dataset.op
         self.types, self.shapes = dataset.types, dataset.shapes
         self.inputs = (dataset,)
         self.limit = limit
         self.autotuned = False
+        self.changed = changed
+        if begins_at_once:
+            self.slow_before_a_thread = 0

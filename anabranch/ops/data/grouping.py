@@ -13,7 +13,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Func, List
-from anabranch.ops.data.mapping import inner_dataset
+from anabranch.ops.data.flattening import inner_dataset
 from anabranch.ops.data.pipeline import (
     ELEMENTS,
     METADATA,

@@ -1,4 +1,4 @@
-"""Stages that call a function on each element: map, flat_map, interleave, filter.
+"""Stages that call a function on each element: map and filter.
 
 A function may have effects and read variables: it is called in the order of the elements, once for each, and sees what
 is committed. One that only computes may be called once for many. Where it raises OutOfRangeError, the sequence ends,
@@ -7,6 +7,7 @@ or, if the number of elements is to be kept (``preserve_cardinality``), the step
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,25 +15,23 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool, Func, List, String
-from anabranch.ops.data.buffering import Ahead
 from anabranch.ops.data.parallel import ParallelCalls
 from anabranch.ops.data.pipeline import (
     ELEMENTS,
     METADATA,
     MOST_ROWS,
-    Context,
     Dataset,
     Element,
     Function,
     Iterator,
     all_rows,
+    computes_but_for_python,
     joined_columns,
     number,
     rows_of,
     stacked,
     stage,
 )
-from anabranch.ops.data.windows import Held
 
 FUNCTION = {"f": Func(captures="other_arguments"), "Targuments": List("type", minimum=0)}
 ARGUMENTS = "input_dataset: variant, other_arguments: [Targuments]"
@@ -41,11 +40,13 @@ ARGUMENTS = "input_dataset: variant, other_arguments: [Targuments]"
 class Calling(Dataset):
     """A stage that calls its function ``f``."""
 
-    ahead = 0
-    """How many elements of each dataset that it has opened may be made, by threads, before they are asked for."""
-
     def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
         self.function = Function(attrs.get("f") or attrs.get("predicate"), operands["other_arguments"])
+
+    @functools.cached_property
+    def effects_are_python(self) -> bool:
+        """Whether its function has no effect but those of Python functions that it calls."""
+        return computes_but_for_python(self.function.body)
 
 
 # ------------------------------------------------------------------------------------------------------------------ map
@@ -123,7 +124,7 @@ class _Mapped(ManyAtOnce):
     def start(self) -> None:
         super().start()
         self.over = False
-        self._calls = ParallelCalls(self._call, self.pull, self.dataset.calls, self.context, self.dataset.op)
+        self._calls = ParallelCalls(self._call, self.pull, self.dataset, self.context)
 
     @property
     def under_way(self) -> bool:
@@ -336,235 +337,3 @@ class FilterByLastComponent(Dataset):
     """The elements of the input whose last component holds, without it."""
 
     iterator = _FilteredByLast
-
-
-# --------------------------------------------------------------------------------------- datasets that a function makes
-def inner_dataset(op: Any, value: Any) -> Dataset:
-    """The dataset that a stage's function returned."""
-    if not isinstance(value, Dataset):
-        raise errors.InvalidArgumentError(
-            None, op, f"The function must return a dataset, but returned {type(value).__name__}"
-        )
-    return value
-
-
-class _Nested(Iterator):
-    """An iterator over datasets that a function makes of the input's elements."""
-
-    def start(self) -> None:
-        self._call = self.dataset.function.prepare(self.context)
-
-    def open(self, element: Element, number: int) -> Iterator:
-        """The dataset that the function makes of an element, from its beginning; ``number`` tells its place.
-
-        What outlives a pass (the seeds of a shuffle) belongs to a place, as in TensorFlow: of a flat map each dataset
-        has its own, of an interleave each slot of the cycle.
-        """
-        (inner,) = self._call(element)
-        inner = inner_dataset(self.dataset.op, inner)
-        if self.dataset.ahead and inner.alike_on_threads:
-            inner = Ahead(inner, self.dataset.ahead)
-        return inner.iterate(Context.inner(self.context, number))
-
-    def open_next(self, number: int) -> tuple[Element, Iterator] | None:
-        """The next element of the input and the dataset made of it; None at the input's end."""
-        element = self.inputs[0].next()
-        return None if element is None else (element, self.open(element, number))
-
-
-class _Flattened(_Nested):
-    fields = ("opened",)
-
-    def start(self) -> None:
-        super().start()
-        self.opened = 0
-        """How many elements of the input have become datasets."""
-        self.current: tuple[Element, Iterator] | None = None
-
-    def next(self) -> Element | None:
-        while True:
-            if self.current is None:
-                self.current = self.open_next(self.opened)
-                if self.current is None:
-                    return None
-                self.opened += 1
-            element = self.current[1].next()
-            if element is not None:
-                return element
-            self.current[1].close()
-            self.current = None
-
-    def save(self) -> dict[str, Any]:
-        current = None if self.current is None else {"element": self.current[0], "place": self.current[1].save()}
-        return {**super().save(), "current": current}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
-        if self.current is not None:
-            self.current[1].close()
-        self.current = None
-        if state["current"] is not None:
-            element = state["current"]["element"]
-            self.current = element, self.open(element, self.opened - 1)
-            self.current[1].restore(state["current"]["place"])
-
-    def close(self) -> None:
-        super().close()
-        if self.current is not None:
-            self.current[1].close()
-
-
-@stage("FlatMapDataset", ARGUMENTS, {**FUNCTION, **ELEMENTS, **METADATA})
-class FlatMap(Calling):
-    """The elements of the datasets that ``f`` makes of the input's elements, one dataset after the other."""
-
-    iterator = _Flattened
-
-
-class _Interleaved(_Nested):
-    """A cycle of open datasets, each of which gives a block of elements at its turn."""
-
-    fields = ("position", "in_block", "over")
-
-    def start(self) -> None:
-        super().start()
-        self.cycle: list[tuple[Element, Iterator] | None] = [None] * self.dataset.cycle_length
-        self.position = 0
-        self.in_block = 0
-        self.over = False
-        """Whether the input has ended."""
-
-    def _nothing(self) -> Iterator:
-        """What stands in the cycle for a dataset that could not be made, until its end is noticed."""
-        return Held(self.dataset.op, (), (), []).iterate(self.context)
-
-    def _count(self) -> None:
-        self.in_block += 1
-        if self.in_block == self.dataset.block_length:
-            self._advance()
-
-    def _advance(self) -> None:
-        self.position = (self.position + 1) % len(self.cycle)
-        self.in_block = 0
-
-    def next(self) -> Element | None:
-        idle = 0
-        while not self.over or idle < len(self.cycle):
-            current = self.cycle[self.position]
-            if current is not None:
-                idle = 0
-                try:
-                    element = current[1].next()
-                except errors.OpError:
-                    if self.dataset.counts_failures:
-                        self._count()
-                    raise
-                if element is not None:
-                    self._count()
-                    return element
-                current[1].close()
-                self.cycle[self.position] = None
-                self._advance()
-            elif not self.over:
-                try:
-                    self.cycle[self.position] = self.open_next(self.position)
-                except errors.OpError:
-                    if self.dataset.counts_failures:
-                        self.cycle[self.position] = (), self._nothing()
-                        self._count()
-                    raise
-                self.over = self.cycle[self.position] is None
-            else:
-                idle += 1
-                self._advance()
-        return None
-
-    def save(self) -> dict[str, Any]:
-        cycle = [None if item is None else {"element": item[0], "place": item[1].save()} for item in self.cycle]
-        return {**super().save(), "cycle": cycle}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
-        for i, item in enumerate(state["cycle"]):
-            opened = self.cycle[i]
-            if opened is not None:
-                opened[1].close()
-            self.cycle[i] = None
-            if item is not None:
-                inner = self.open(item["element"], i) if item["element"] else self._nothing()
-                inner.restore(item["place"])
-                self.cycle[i] = item["element"], inner
-
-    def close(self) -> None:
-        super().close()
-        for item in self.cycle:
-            if item is not None:
-                item[1].close()
-
-
-class _Interleaving(Calling):
-    iterator = _Interleaved
-    counts_failures = False
-    """Whether what fails takes its place in the order, so that the next dataset has its turn."""
-
-    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
-        super().configure(ctx, attrs, **operands)
-        self.cycle_length = number(ctx, operands["cycle_length"], "cycle_length", 1)
-        self.block_length = number(ctx, operands["block_length"], "block_length", 1)
-
-
-_CYCLE = f"{ARGUMENTS}, cycle_length: int64, block_length: int64"
-
-
-@stage("InterleaveDataset", _CYCLE, {**FUNCTION, **ELEMENTS, **METADATA})
-class Interleave(_Interleaving):
-    """Blocks of elements of ``cycle_length`` datasets at a time, which ``f`` makes of the input's elements."""
-
-
-_AHEAD = "buffer_output_elements: int64, prefetch_input_elements: int64"
-_DETERMINISTIC = {
-    "f": FUNCTION["f"],
-    "deterministic": String("default"),
-    "Targuments": FUNCTION["Targuments"],
-    **ELEMENTS,
-    **METADATA,
-}
-
-
-@stage("ParallelInterleaveDataset", f"{_CYCLE}, sloppy: bool, {_AHEAD}", {**FUNCTION, **ELEMENTS, **METADATA})
-@stage("ExperimentalParallelInterleaveDataset", f"{_CYCLE}, sloppy: bool, {_AHEAD}", {**FUNCTION, **ELEMENTS})
-@stage("LegacyParallelInterleaveDatasetV2", f"{_CYCLE}, {_AHEAD}", _DETERMINISTIC)
-class LegacyParallelInterleave(_Interleaving):
-    """Like ``InterleaveDataset``, in the same order, which a sloppy one may have, too; a failure takes its turn."""
-
-    counts_failures = True
-    free = _Interleaving.free | {"sloppy", "deterministic", "buffer_output_elements", "prefetch_input_elements"}
-
-    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
-        super().configure(ctx, attrs, **operands)
-        for name, least in (("buffer_output_elements", 1), ("prefetch_input_elements", 0)):
-            value = number(ctx, operands[name], name)
-            ctx.check(
-                value >= least,
-                errors.InvalidArgumentError,
-                f"`{name}` must be {'> 0' if least else '>= 0'}, but is {value}",
-            )
-        self.ahead = int(operands["buffer_output_elements"])
-
-
-@stage(
-    "ParallelInterleaveDatasetV2",
-    f"{_CYCLE}, num_parallel_calls: int64",
-    {**FUNCTION, **ELEMENTS, "sloppy": Bool(False), **METADATA},
-)
-@stage("ParallelInterleaveDatasetV3", f"{_CYCLE}, num_parallel_calls: int64", _DETERMINISTIC)
-@stage("ParallelInterleaveDatasetV4", f"{_CYCLE}, {_AHEAD}, num_parallel_calls: int64", _DETERMINISTIC)
-class ParallelInterleave(_Interleaving):
-    """Like ``InterleaveDataset``, in the same order, whatever the number of calls at a time."""
-
-    free = LegacyParallelInterleave.free | {"num_parallel_calls"}
-
-    def configure(self, ctx: Any, attrs: dict[str, Any], **operands: Any) -> None:
-        super().configure(ctx, attrs, **operands)
-        calls = number(ctx, operands["num_parallel_calls"], "num_parallel_calls")
-        self.ahead = 0 if calls == 1 else max(2, self.block_length)

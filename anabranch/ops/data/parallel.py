@@ -7,8 +7,11 @@ and of the input. So neither the values nor their order depend on how many threa
 Threads are begun only where they pay: calls that take less than :data:`WORTH_A_THREAD` are made when they are asked
 for, and where threads turn out to be no faster (the function holds the interpreter lock), they are ended. A function
 that draws has its place in each stream reserved when its element is taken, so that it draws what it would draw in turn.
-One whose draws are not always as many, that has effects, or that calls Python is called by one thread, one element
-after the other.
+One whose draws are not always as many, or that has effects, is called by one thread, one element after the other.
+
+A function that calls Python is called on threads if the program says how many (``num_parallel_calls``, not
+``AUTOTUNE``) and the session is not one that is to repeat: results come in order, but not the calls, as in TensorFlow.
+There may be more of these threads than cores, as Python may wait for files and networks.
 """
 
 from __future__ import annotations
@@ -125,22 +128,25 @@ class ParallelCalls:
     Args:
         call: the function.
         pull: the next element of the input; None at the end.
-        calls: how many at a time; -1 leaves it to us.
+        dataset: the stage; its ``calls`` says how many there may be at a time, -1 leaves it to us.
         context: where the iterator stands.
-        op: the stage's op.
+        ahead: how many outcomes may be ready or under way at least.
     """
 
     def __init__(
-        self, call: Any, pull: Callable[[], Element | None], calls: int, context: Context, op: Any, ahead: int = 0
+        self, call: Any, pull: Callable[[], Element | None], dataset: Any, context: Context, ahead: int = 0
     ) -> None:
+        function, calls = call.function, dataset.calls
         self._call = call
         self._pull = pull
         self._context = context
-        self._op = op
-        automatic = max(1, min(MOST_THREADS, os.cpu_count() or 1, context.said_behind(THREADS) or MOST_THREADS))
+        self._op = dataset.op
+        most = context.said_behind(THREADS) or MOST_THREADS
+        python = calls > 1 and not function.alike_in_parallel and dataset.effects_are_python and not function.repeats
+        automatic = max(1, min(MOST_THREADS, most if python else os.cpu_count() or 1, most))
         self._count = min(automatic, calls if calls > 0 else automatic)
         self._limit = max(calls if calls > 0 else automatic, ahead)
-        self._allowed = self._count > 1 and (call.function.alike_in_parallel or call.function.reserves)
+        self._allowed = self._count > 1 and (function.alike_in_parallel or function.reserves or python)
         self._slow = 0
         self._alone = 0.0
         """Seconds that a call took when they were made one by one."""

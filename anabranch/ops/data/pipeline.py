@@ -283,8 +283,16 @@ class Dataset:
     @functools.cached_property
     def alike_on_threads(self) -> bool:
         """Whether its elements are the same beside other threads: its functions draw nothing and have no effects."""
-        bodies = [value for value in self.attrs.values() if isinstance(value, Body)]
-        return all(map(_only_computes, bodies)) and all(item.alike_on_threads for item in self.inputs)
+        return all(map(_only_computes, self._bodies)) and all(item.alike_on_threads for item in self.inputs)
+
+    @functools.cached_property
+    def python_apart(self) -> bool:
+        """Whether its elements are the same beside other threads but for what Python functions do."""
+        return all(map(computes_but_for_python, self._bodies)) and all(item.python_apart for item in self.inputs)
+
+    @property
+    def _bodies(self) -> list[Body]:
+        return [value for value in self.attrs.values() if isinstance(value, Body)]
 
     def check_place(self) -> None:
         """Refuse to save a place if something that is not in it says what comes: a Python function's own state."""
@@ -307,20 +315,30 @@ class Dataset:
         return f"<{type(self).__name__} dataset of {len(self.types)} components>"
 
 
-def _only_computes(body: Body) -> bool:
+def _only_computes(body: Body, but_for_python: bool = False) -> bool:
     """Whether nothing in a function, in its branches and loops, and in what it hands to stages, has an effect."""
     return not any(
-        op.definition.effect.kind in ("random", "write", "channel", "io")
-        or not all(_only_computes(use.body) for use in bodies_of(op))
-        or not all(_only_computes(use.body) for use in functions_of(op))
+        (op.definition.effect.kind in ("random", "write", "channel", "io") and not (but_for_python and _is_python(op)))
+        or not all(_only_computes(use.body, but_for_python) for use in bodies_of(op))
+        or not all(_only_computes(use.body, but_for_python) for use in functions_of(op))
         for op in body.operations
     )
+
+
+def computes_but_for_python(body: Body) -> bool:
+    """Whether nothing in a function has an effect but Python functions that it calls."""
+    return _only_computes(body, but_for_python=True)
+
+
+def _is_python(op: Any) -> bool:
+    """Whether an operation calls Python and may have effects."""
+    return op.definition.effect.kind == "io" and not op.definition.deterministic
 
 
 def _python_op(body: Body) -> Any:
     """An operation of a function, or of a branch or loop in it, that calls Python and may have effects."""
     for op in body.operations:
-        if op.definition.effect.kind == "io" and not op.definition.deterministic:
+        if _is_python(op):
             return op
         for use in bodies_of(op):
             inner = _python_op(use.body)
@@ -373,6 +391,9 @@ class Iterator:
     def form(self) -> str:
         """How it gives elements, for a person; empty if there is nothing to say."""
         return ""
+
+    gives_without_waiting = True
+    """Whether nobody else has to make its next element yet."""
 
     def ready(self) -> tuple[int, int] | None:
         """How many elements have been made ahead, and how many may be; None if it makes none."""

@@ -186,6 +186,11 @@ class BodyFunction:
         return True
 
     @property
+    def repeats(self) -> bool:
+        """Whether it belongs to a session that is to repeat, so that Python is called in one order."""
+        return bool(self._plan.options.deterministic)
+
+    @property
     def reserves(self) -> bool:
         """Whether it draws, and each call so much that the next one's place in the streams is known before."""
         return bool(self._fixed)
