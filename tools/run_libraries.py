@@ -61,6 +61,8 @@ class Library:
 # Code that protobuf's compiler generated in 2019 makes descriptors directly, which protobuf's compiled
 # implementations refuse since 4.21 and its Python implementation takes.
 _GENERATED_CODE_OF_2019 = (("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python"),)
+# It finds conjugate distributions by the types of operations, among them the `Add` that `+` built until June 2019.
+_OPERATIONS_OF_2018 = (("TF_FORWARD_COMPATIBILITY_DELTA_DAYS", "-365"),)
 _NEEDS_NETWORK = ("datasets", "documentation", "doc_auto", "applications", "integration_tests", "multiprocessing")
 LIBRARIES = [
     Library(
@@ -76,7 +78,13 @@ LIBRARIES = [
     ),
     Library("tf-slim 1.1.0", "tf_slim", ("site/tf_slim/**/*_test.py",)),
     Library("gpflow 1.5.1", "gpflow", ("tests/gpflow/tests/test_*.py",), ("notebooks",), ("tests/gpflow",)),
-    Library("edward 1.3.5", "edward", ("tests/edward/tests/**/test_*.py",), ("notebooks",)),
+    Library(
+        "edward 1.3.5",
+        "edward",
+        ("tests/edward/tests/**/test_*.py",),
+        ("notebooks",),
+        environment=_OPERATIONS_OF_2018,
+    ),
     Library("stable-baselines 2.10.2", "stable_baselines", ("tests/stable_baselines/tests/test_*.py",)),
     Library("keras-rl 0.4.2", "rl.agents", ("tests/keras_rl/tests/**/test_*.py",)),
     Library("textgenrnn 1.5.0", "textgenrnn", ("tutorials/textgenrnn_first.py",)),

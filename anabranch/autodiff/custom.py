@@ -24,7 +24,8 @@ from anabranch.core.contract.opdef import lookup
 from anabranch.core.graph.build import build, build_operation
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
-from anabranch.core.graph.graph import Graph, graph_of
+from anabranch.core.graph.default_graph import graph_of
+from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, OpView, Tensor
 from anabranch.core.values import dtypes
 

@@ -39,7 +39,8 @@ from anabranch.core.graph.body import Body
 from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
-from anabranch.core.graph.graph import Graph, graph_of
+from anabranch.core.graph.default_graph import graph_of
+from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.passing import is_transparent_read

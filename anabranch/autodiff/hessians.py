@@ -14,7 +14,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
-from anabranch.core.graph.graph import graph_of
+from anabranch.core.graph.default_graph import graph_of
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes, shapes
 from anabranch.ops.control.public_while import while_loop

@@ -69,9 +69,3 @@ def dimension_value(dimension: Any) -> int | None:
 def dimension_at_index(shape: Any, index: int) -> Dimension:
     """The dimension of a shape at an index, unknown if the rank is."""
     return Dimension(None) if shape.ndims is None else shape.dims[index]
-
-
-@public("compat.forward_compatible")
-def forward_compatible(year: int, month: int, day: int) -> bool:
-    """True: files are read and written by one version, in which everything that a date was to bring is there."""
-    return True

@@ -339,8 +339,8 @@ class Distribution:
             else:
                 lead = build("Reshape", wanted, [-1])
                 count = build("Prod", lead, [0])
-            if not type(self)._sample_n.__module__.startswith("anabranch."):
-                count = convert_to_tensor(count, dtypes.int32)  # a class of a program's own is given a tensor
+            if isinstance(count, int) and not type(self)._sample_n.__module__.startswith("anabranch."):
+                count = np.int32(count)  # as in TensorFlow: a program's class may compare it, or ask for its dtype
             drawn = self._sample_n(count, seed)
             samples = build("Reshape", drawn, vector(lead, _tail(drawn)))
             batch, event = self._batch()[0], self._event()[0]

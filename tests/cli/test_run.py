@@ -301,3 +301,22 @@ def test_versions_are_compared_as_distutils_did() -> None:
     assert sorted(loose) == loose
     assert loose[1] == "1.0"
     assert str(loose[3]) == "1.4.0-rc1"
+
+
+def test_a_program_finds_the_frames_below_it_without_a_search(tmp_path: Path) -> None:
+    """`inspect` looks for a frame's module in the files of all modules unless it knows the frame's file."""
+    (tmp_path / "stack.py").write_text(
+        "import inspect, sys\n"
+        "class Counted(type(sys)):\n"
+        "    asked = 0\n"
+        "    def __getattr__(self, name):\n"
+        "        Counted.asked += name == '__file__'\n"
+        "        raise AttributeError(name)\n"
+        "sys.modules['counted'] = Counted('counted')\n"
+        "inspect.stack()  # the files of all modules are looked at once\n"
+        "Counted.asked = 0\n"
+        "files = {frame.filename for frame in inspect.stack()}\n"
+        "print('<frozen runpy>' in files, Counted.asked)\n"
+    )
+    assert run(tmp_path, "stack.py").stdout == "True 0\n"
+    assert run(tmp_path, "-m", "stack").stdout == "True 0\n"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.compat.internal import ops
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.build import build
 from anabranch.runtime import fast_path
@@ -332,3 +333,57 @@ def test_an_import_that_fails_does_not_hide_changes(g, session, plans):
     other = tf.constant(5.0)
     y.op._update_input(1, other)
     assert session.run(y, {x: 3.0}) == 15.0
+
+
+def test_an_operation_gets_its_inputs_after_it_was_made() -> None:
+    """As programs that copy graphs write: the operation of a node first, so that it can be found, then its inputs."""
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        x = tf.placeholder(tf.float32, [2, 3], name="x")
+        y = tf.concat([tf.matmul(x, tf.ones([3, 4])), tf.zeros([2, 1])], 1, name="y")
+        copies = {}
+
+        def copy(op):
+            if op.type == "Placeholder":
+                return op
+            if op not in copies:
+                node = tf.NodeDef()
+                node.CopyFrom(op.node_def)
+                node.name = f"copied/{op.name}"
+                made = copies[op] = tf.Operation(node, graph, [], op._output_types, [], [], None, op.op_def)
+                graph._add_op(made)
+                made._add_control_inputs([copy(control) for control in op.control_inputs])
+                for tensor in op.inputs:
+                    made._add_input(copy(tensor.op).outputs[tensor.value_index])
+                ops.set_shapes_for_outputs(made)
+                graph._record_op_seen_by_control_dependencies(made)
+            return copies[op]
+
+        copied = copy(y.op).outputs[0]
+        assert copied.name == "copied/y:0"
+        assert copied.shape.as_list() == [2, 5]
+        assert [one.op.type for one in copied.op.inputs] == [one.op.type for one in y.op.inputs]
+        assert copied.op.inputs[0] is not y.op.inputs[0]
+        value = np.arange(6, dtype=np.float32).reshape(2, 3)
+        for _ in range(3):
+            left, right = session.run([y, copied], {x: value})
+            np.testing.assert_array_equal(left, right)
+        (slope,) = tf.gradients(copied, x)
+        np.testing.assert_array_equal(session.run(slope, {x: value}), np.full([2, 3], 4, np.float32))
+        again = tf.import_graph_def(graph.as_graph_def(), {"x": tf.constant(value)}, ["copied/y:0"], name="again")
+        np.testing.assert_array_equal(session.run(again[0]), left)
+
+
+def test_an_input_that_is_not_there_yet_is_asked_for() -> None:
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        x = tf.constant(2.0)
+        op = tf.Operation(tf.NodeDef(op="Neg", name="late", attr=(-x).op.node_def.attr), graph, [])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="late/input_0"):
+            session.run(op)
+        op._add_input(x)
+        assert session.run(op.outputs[0]) == -2.0
+        with pytest.raises(ValueError, match="a further input for operation 'late'"):
+            op._add_input(x)
+        with pytest.raises(TypeError, match="cast it"):
+            tf.Operation(tf.NodeDef(op="Neg", name="other", attr=(-x).op.node_def.attr), graph, [])._add_input(
+                tf.constant(1)
+            )

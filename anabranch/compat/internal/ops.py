@@ -14,7 +14,7 @@ from anabranch.compat.internal.session_names import _default_session_stack
 from anabranch.core import errors
 from anabranch.core.contract import opdef
 from anabranch.core.graph import builder, convert, default_graph
-from anabranch.core.graph.graph import graph_of
+from anabranch.core.graph.default_graph import graph_of
 from anabranch.core.graph.indexed_slices import convert_n_to_tensor_or_indexed_slices
 from anabranch.core.graph.tensor import Tensor
 from anabranch.eager import tensor
@@ -165,7 +165,8 @@ def dismantle_graph(graph: Any) -> None:
 
 
 def set_shapes_for_outputs(op: Any) -> None:
-    """Nothing: an operation has its shapes from the start."""
+    """Infer the shapes of an operation's outputs again: programs call it where they have changed its inputs."""
+    op.graph._set_shapes(op)
 
 
 def _as_graph_element(obj: Any) -> Any:

@@ -227,7 +227,7 @@ def add_input(op: Operation, tensor: Tensor) -> tuple[Tensor, ...]:
             _append_output(op, tensor._shape, tensor._handle)
         else:
             _append_type(op, op.definition.inputs[-1], tensor.dtype.base)
-        _disordered(op, tensor)
+        note_order(op, tensor)
         graph._note_change(op)
     return arguments
 
@@ -384,10 +384,10 @@ bodies._find_intermediate = _find_intermediate
 
 
 # --------------------------------------------------------------------------------------------------------------- order
-def _disordered(op: Operation, tensor: Tensor) -> None:
-    graph = op.graph
-    if tensor.op._id > op._id and (graph._disordered is None or op._id < graph._disordered):
-        graph._disordered = op._id
+def note_order(op: Operation, tensor: Tensor) -> None:
+    """Note whether ``tensor``, an input that ``op`` has got, was created after it; those of a loop's turns are."""
+    if tensor.op._id > op._id and tensor.op.type not in NEXTS:
+        disorder(op)
 
 
 def disorder(op: Operation) -> None:

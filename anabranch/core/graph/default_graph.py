@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
+from anabranch.core import errors
 from anabranch.core.graph import builder
 
 if TYPE_CHECKING:
@@ -13,19 +14,19 @@ if TYPE_CHECKING:
 
 _global_graph: list[Graph] = []
 _global_lock = threading.Lock()
-_make_graph: list[Callable[[], Graph]] = []
+_graph_class: list[type[Graph]] = []
 
 
-def set_graph_class(make: Callable[[], Graph]) -> None:
+def set_graph_class(graph_class: type[Graph]) -> None:
     """Say what makes the process's global graph; called by the module of `Graph` when it loads."""
-    _make_graph[:] = [make]
+    _graph_class[:] = [graph_class]
 
 
 def _global() -> Graph:
     if not _global_graph:
         with _global_lock:
             if not _global_graph:
-                _global_graph.append(_make_graph[0]())
+                _global_graph.append(_graph_class[0]())
     return _global_graph[0]
 
 
@@ -59,7 +60,7 @@ def reset_default_graph() -> None:
             "exit the nesting and create a new graph."
         )
     with _global_lock:
-        _global_graph[:] = [_make_graph[0]()]
+        _global_graph[:] = [_graph_class[0]()]
     for one in {builder.bottom(), *builder.current_stack()}:
         if not one.defers:
             one.forget_library_state()
@@ -77,3 +78,28 @@ def leave_graphs() -> None:
     if any(inside) and not builder.current_builder().defers:
         others = iter(list(stack))
         stack[:] = [global_graph() if defers else next(others) for defers in inside]
+
+
+def graph_of(values: Iterable[Any], default: Callable[[], Graph] = get_default_graph) -> Graph:
+    """The one graph that the tensors and operations among ``values`` belong to, or the default graph.
+
+    Raises:
+        ValueError: they belong to different graphs.
+    """
+    common: Graph | None = None
+    first: Any = None
+    for value in values:
+        graph = getattr(value, "graph", None)
+        if isinstance(graph, _graph_class[0]):
+            if common is None:
+                common, first = graph, value
+            elif graph is not common:
+                raise ValueError(
+                    f"{value!r} must be from the same graph as {first!r}.\n"
+                    + errors.message(
+                        "tensors of two graphs",
+                        "tensors of one graph",
+                        "build both under the same `with graph.as_default():`",
+                    )
+                )
+    return common or default()

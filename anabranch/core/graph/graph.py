@@ -25,7 +25,7 @@ Thread safety: creation takes the graph's lock; scopes and the default-graph sta
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from anabranch.core import device as devices
@@ -37,13 +37,13 @@ from anabranch.core.graph import body_ops, default_graph
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_context import BodyContext, context_of
 from anabranch.core.graph.default_graph import get_default_graph, reset_default_graph
-from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
+from anabranch.core.graph.operation import GraphTensor, Operation, Tensor, inputs_to_come
 from anabranch.core.graph.scopes import _VALID_NAME, GraphScopes, _Scopes
 from anabranch.core.values import shapes
 
 GRAPH_DEF_VERSION = 1395  # the consumer and producer version that graphs are read and written as
 
-__all__ = ["GRAPH_DEF_VERSION", "Body", "Graph", "get_default_graph", "graph_of", "reset_default_graph"]
+__all__ = ["GRAPH_DEF_VERSION", "Body", "Graph", "get_default_graph", "reset_default_graph"]
 
 
 class Graph(GraphScopes):
@@ -174,7 +174,7 @@ class Graph(GraphScopes):
     # ------------------------------------------------------------------------------------------- as the current builder
     def among(self, values: Iterable[Any]) -> Graph:
         """The one graph that the tensors and operations among ``values`` belong to, or this one."""
-        return _graph_among(values) or self
+        return default_graph.graph_of(values, lambda: self)
 
     def adopt(self, tensor: Tensor) -> Tensor:
         """Refuse a tensor that is not one of a graph: a graph that holds its value would never see another."""
@@ -268,9 +268,8 @@ class Graph(GraphScopes):
             op._outputs = tuple(
                 GraphTensor(op, i, dtype, shape) for i, (dtype, shape) in enumerate(zip(dtypes_, raw, strict=True))
             )
-            if infer_shapes and self._last_handles:
-                for index, handle in self._last_handles.items():
-                    op._outputs[index]._handle = handle
+            if infer_shapes:
+                self._set_handles(op)
             if device is not None:
                 op._device = devices.canonical_name(device)
             elif scopes.devices is not None:
@@ -312,6 +311,18 @@ class Graph(GraphScopes):
             ) from None
         self._last_handles = context.output_handles or None
         return raw
+
+    def _set_handles(self, op: Operation) -> None:
+        for index, handle in (self._last_handles or {}).items():
+            op._outputs[index]._handle = handle
+
+    def _set_shapes(self, op: Operation) -> None:
+        """Infer the static shapes of an op's outputs from its inputs; what is known of them stays so."""
+        with self._lock:
+            for output, shape in zip(op._outputs, self._infer(op, len(op._outputs)), strict=True):
+                output._shape = shapes.merge(output._shape, shape)
+            self._set_handles(op)
+            self._note_change(op)
 
     def _localise_controls(self, body: Body, controls: list[Operation]) -> list[Operation]:
         local = []
@@ -374,7 +385,7 @@ class Graph(GraphScopes):
     def create_op(
         self,
         op_type: str,
-        inputs: Sequence[Any],
+        inputs: Sequence[Any] | None,
         dtypes: Any = None,
         input_types: Any = None,
         name: str | None = None,
@@ -383,7 +394,10 @@ class Graph(GraphScopes):
         compute_shapes: bool = True,
         compute_device: bool = True,
     ) -> Operation:
-        """Create an operation from its type's name, inputs and attributes (AttrValue protos or plain values)."""
+        """Create an operation from its type's name, inputs and attributes (AttrValue protos or plain values).
+
+        ``inputs=None`` says that all inputs come later, by ``op._add_input``.
+        """
         definition = opdef.lookup(op_type)
         given = {
             key: hooks.attr_from_proto(value) if hasattr(value, "WhichOneof") else value
@@ -391,7 +405,8 @@ class Graph(GraphScopes):
         }
         complete: dict[str, Any] = {}
         tensors = [
-            item if isinstance(item, Tensor) else self.as_graph_element(item, allow_operation=False) for item in inputs
+            item if isinstance(item, Tensor) else self.as_graph_element(item, allow_operation=False)
+            for item in inputs or ()
         ]
         for key, spec in definition.attrs.items():
             if key in given:
@@ -420,6 +435,9 @@ class Graph(GraphScopes):
                     "pass them in attrs=",
                 )
             )
+        if inputs is None:
+            tensors = inputs_to_come(self, name or op_type, definition.input_dtypes(complete))
+            compute_shapes = compute_shapes and not tensors
         if position != len(tensors):
             raise ValueError(
                 errors.message(f"{len(tensors)} inputs for op {op_type!r}", f"{position}", "check the op's signature")
@@ -446,7 +464,8 @@ class Graph(GraphScopes):
     ) -> Operation:
         """Append the operation of a NodeDef under its very name, with inputs that are given and not looked up.
 
-        ``output_types``, ``input_types`` and ``op_def`` are not used: the op's type says them.
+        Without inputs it gets them one after the other by ``_add_input``. ``output_types``, ``input_types`` and
+        ``op_def`` are not used: the op's type says them.
         """
         del output_types, input_types, op_def
         if node_def.name in self._by_name or not _VALID_NAME.match(node_def.name):
@@ -455,7 +474,7 @@ class Graph(GraphScopes):
                 f"{why}'{node_def.name}'{'' if why else ' is not a valid node name'}\n"
                 + errors.message(f"node name {node_def.name!r}", "a valid name that is free", "graph.unique_name(name)")
             )
-        op = self.create_op(node_def.op, inputs or (), name=f"{node_def.name}/", attrs=dict(node_def.attr))
+        op = self.create_op(node_def.op, inputs or None, name=f"{node_def.name}/", attrs=dict(node_def.attr))
         self._add_control_inputs(op, control_inputs or ())
         op.original = original_op
         if node_def.device:
@@ -542,6 +561,7 @@ class Graph(GraphScopes):
             op._inputs = (*op._inputs[:index], tensor, *op._inputs[index + 1 :])
             tensor._consumers.append(op)
             body_ops.input_changed(op, index, old, tensor)
+            body_ops.note_order(op, tensor)
             self._note_change(op)
 
     def switch_to_thread_local(self) -> None:
@@ -549,6 +569,11 @@ class Graph(GraphScopes):
 
     def _add_op(self, op: Operation) -> None:
         """Nothing: an operation is in its graph from the start."""
+
+    def _record_op_seen_by_control_dependencies(self, op: Operation) -> None:
+        """Note that the control dependencies in force hold for what takes ``op`` by way of ``op``."""
+        for scope in self._scopes.controls:
+            scope.seen.add(op)
 
     def _set_device(self, op: Operation, device: Any) -> None:
         self._check_not_finalized()
@@ -565,32 +590,3 @@ class Graph(GraphScopes):
 
 
 default_graph.set_graph_class(Graph)
-
-
-def graph_of(values: Iterable[Any], default: Callable[[], Graph] = get_default_graph) -> Graph:
-    """The one graph that the tensors and operations among ``values`` belong to, or the default graph.
-
-    Raises:
-        ValueError: they belong to different graphs.
-    """
-    return _graph_among(values) or default()
-
-
-def _graph_among(values: Iterable[Any]) -> Graph | None:
-    common: Graph | None = None
-    first: Any = None
-    for value in values:
-        graph = getattr(value, "graph", None)
-        if isinstance(graph, Graph):
-            if common is None:
-                common, first = graph, value
-            elif graph is not common:
-                raise ValueError(
-                    f"{value!r} must be from the same graph as {first!r}.\n"
-                    + errors.message(
-                        "tensors of two graphs",
-                        "tensors of one graph",
-                        "build both under the same `with graph.as_default():`",
-                    )
-                )
-    return common

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from anabranch.core import errors
-from anabranch.core.contract import hooks
+from anabranch.core.contract import hooks, opdef
 from anabranch.core.contract.inference import _UNSET, HandleData
 from anabranch.core.contract.opdef import REQUIRED, OpDefinition
 from anabranch.core.graph.body_context import BodyContext, context_of
@@ -333,6 +333,20 @@ class Operation(OpView, metaclass=_OperationType):
     def _update_input(self, index: int, tensor: Tensor) -> None:
         self.graph._update_input(self, index, tensor)
 
+    def _add_input(self, tensor: Tensor, dtype: Any = None) -> None:
+        """Give the operation the first of the inputs that it was made without."""
+        waiting = (index for index, given in enumerate(self._inputs) if given.op._id == _TO_COME)
+        index = next(waiting, None)
+        if index is None:
+            raise ValueError(
+                errors.message(
+                    f"a further input for operation {self.name!r}",
+                    f"the {len(self._inputs)} inputs of a {self.type!r}",
+                    "op._update_input(index, tensor) to replace one",
+                )
+            )
+        self.graph._update_input(self, index, tensor)
+
     def _remove_all_control_inputs(self) -> None:
         self.graph._remove_all_control_inputs(self)
 
@@ -385,6 +399,25 @@ class Operation(OpView, metaclass=_OperationType):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Operation:
         raise TypeError(errors.message(f"copy.deepcopy of operation {self.name!r}", "a value", "copy the GraphDef"))
+
+
+_TO_COME = -1  # the creation number of what stands for an input that is not there yet
+
+
+def inputs_to_come(graph: Graph, name: str, dtypes: Sequence[DType]) -> list[Tensor]:
+    """What stands for the inputs of an operation that is made without them: outputs of no operation of the graph.
+
+    A step that needs one of them asks for its value, as for that of a placeholder that is not fed.
+    """
+    definition = opdef.lookup("Placeholder")
+    tensors: list[Tensor] = []
+    for index, dtype in enumerate(dtypes):
+        attrs = {"dtype": dtype.base, "shape": definition.attrs["shape"].default}
+        label = f"{name.rstrip('/')}/input_{index}"
+        op = Operation(graph, graph.current_body, definition, label, (), attrs, (), "", None, _TO_COME)
+        op._outputs = (GraphTensor(op, 0, dtype, None),)
+        tensors.append(op._outputs[0])
+    return tensors
 
 
 def missing_attr(value: Any) -> bool:

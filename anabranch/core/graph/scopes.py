@@ -401,3 +401,8 @@ class GraphScopes(GraphElements):
     @property
     def _container(self) -> str:
         return self._containers[-1]
+
+    # Names that programs read which build operations as `Graph.create_op` of TensorFlow does.
+    @property
+    def _colocation_stack(self) -> list[Operation]:
+        return list(self._scopes.colocation)

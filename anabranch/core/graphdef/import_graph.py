@@ -26,7 +26,8 @@ from anabranch.core.contract.inference import HandleData
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.convert import convert_to_tensor
-from anabranch.core.graph.graph import GRAPH_DEF_VERSION, Graph, get_default_graph, graph_of
+from anabranch.core.graph.default_graph import get_default_graph, graph_of
+from anabranch.core.graph.graph import GRAPH_DEF_VERSION, Graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graphdef import calls_by_name, expansion, function_def, import_nodes
 from anabranch.core.graphdef.import_nodes import Node, Source

@@ -20,7 +20,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.values import dtypes, version_two
+from anabranch.core.values import dtypes, forward_dates, version_two
 from anabranch.ops.array.cast import cast
 from anabranch.ops.math.compare import logical_xor
 from anabranch.ops.math.unary import absolute, with_values
@@ -45,7 +45,8 @@ def _operand(value: Any, beside: Any, name: str) -> Any:
 
 # ----------------------------------------------------------------------------------------- functions behind operators
 def _add(x: Any, y: Any, name: str | None) -> Any:
-    return build("Add" if x.dtype.base is dtypes.string else "AddV2", x, y, name=name)
+    old = x.dtype.base is dtypes.string or not forward_dates.forward_compatible(2019, 6, 25)
+    return build("Add" if old else "AddV2", x, y, name=name)
 
 
 def _typed(type_name: str) -> Callable[..., Any]:
@@ -186,7 +187,7 @@ def _not_equal(x: Any, y: Any) -> Any:
 
 def install() -> None:
     """Put the operators on :class:`anabranch.core.graph.operation.Tensor`."""
-    names = {"__getitem__", "__eq__", "__ne__"}
+    names = {"__getitem__"}
 
     def put(name: str, function: Callable[..., Any]) -> None:
         function.__name__ = name
@@ -203,10 +204,12 @@ def install() -> None:
     put("__invert__", _invert)
     put("__neg__", _negative)
     put("__abs__", _absolute)
+    # Classes that stand for a tensor hand on the operators listed here to it. `==` is not among them, though it is in
+    # TensorFlow 1.15: it asks for identity, and the tensor of such an object is never another object.
+    Tensor.OVERLOADABLE_OPERATORS = set(names)  # type: ignore[attr-defined]
     put("__eq__", _equal)
     put("__ne__", _not_equal)
     Tensor._compared = compared  # type: ignore[attr-defined]
-    Tensor.OVERLOADABLE_OPERATORS = set(names)  # type: ignore[attr-defined]
 
 
 install()

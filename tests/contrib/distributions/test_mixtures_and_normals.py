@@ -231,7 +231,7 @@ class Samples(C.Distribution):
         return self._params.shape[1:]
 
     def _sample_n(self, n: Any, seed: int | None = None) -> Any:
-        assert isinstance(n, tf.Tensor)
+        assert isinstance(n, np.int32 | tf.Tensor)
         assert n.dtype == tf.int32
         return tf.gather(self._params, tf.range(n) % tf.shape(self._params)[0])
 
@@ -249,6 +249,8 @@ def test_a_class_of_a_programs_own(session: Any, known: bool) -> None:
     shapes, drawn, mean = session.run([ours.event_shape_tensor(), ours.sample([3, 1]), ours.mean()])
     assert shapes.tolist() == [2]
     assert drawn.tolist() == [[[1, 2]], [[3, 4]], [[1, 2]]]
+    some = tf.placeholder_with_default([2], [1])
+    assert session.run(ours.sample(some)).tolist() == [[1, 2], [3, 4]]
     assert mean.tolist() == [2, 3]
 
 

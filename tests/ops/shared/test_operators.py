@@ -176,10 +176,52 @@ def test_a_class_with_the_reflected_operator_has_its_turn(tensors) -> None:
 
 
 def test_operators_to_overload_are_listed() -> None:
-    assert {"__add__", "__radd__", "__getitem__", "__matmul__", "__invert__", "__abs__", "__div__", "__eq__"} <= (
+    assert {"__add__", "__radd__", "__getitem__", "__matmul__", "__invert__", "__abs__", "__div__"} <= (
         tf.Tensor.OVERLOADABLE_OPERATORS
     )
     assert all(hasattr(tf.Tensor, name) for name in tf.Tensor.OVERLOADABLE_OPERATORS)
+
+
+def test_an_object_that_hands_operators_on_to_its_tensor_stays_equal_to_itself_alone() -> None:
+    class Wrapped:
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+    def forward(name):
+        return lambda self, *args: getattr(tf.Tensor, name)(self.tensor, *args)
+
+    for name in tf.Tensor.OVERLOADABLE_OPERATORS:
+        setattr(Wrapped, name, forward(name))
+    one, other = Wrapped(tf.constant(1.0)), Wrapped(tf.constant(1.0))
+    assert one == one
+    assert one != other
+    assert len({one, other, one}) == 2
+    assert inference.partial_value(one + 2.0) == 3.0
+
+
+def test_an_earlier_date_brings_the_operation_of_that_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = tf.constant(1.0)
+    with tf.compat.forward_compatibility_horizon(2019, 6, 25):
+        assert ((x + 1).op.type, (1 + x).op.type) == ("Add", "Add")
+        assert not tf.compat.forward_compatible(2019, 6, 25)
+        assert tf.compat.forward_compatible(2019, 6, 24)
+    assert (x + 1).op.type == "AddV2"
+    assert tf.compat.forward_compatible(2030, 1, 1)
+    monkeypatch.setenv("TF_FORWARD_COMPATIBILITY_DELTA_DAYS", "-365")
+    with tf.compat.forward_compatibility_horizon(2019, 6, 26):
+        assert (x + 1).op.type == "AddV2"
+    assert (x + 1).op.type == "Add"
+    assert not tf.compat.forward_compatible(2018, 8, 21)
+    monkeypatch.setenv("TF_FORWARD_COMPATIBILITY_DELTA_DAYS", "soon")
+    with (
+        pytest.raises(ValueError, match="a whole number of days"),
+        tf.compat.forward_compatibility_horizon(2019, 6, 26),
+    ):
+        pass
+    monkeypatch.delenv("TF_FORWARD_COMPATIBILITY_DELTA_DAYS")
+    with tf.compat.forward_compatibility_horizon(2019, 6, 26):
+        pass
+    assert (x + 1).op.type == "AddV2"
 
 
 def test_strings_are_joined() -> None:
