@@ -38,7 +38,7 @@ ops: top @compat.internal.ops @core.graph.graph @core.graph.convert @core.graph.
 dtypes: dtypes top @core.values.dtypes @compat.internal.private_names
 config: =eager
 op_def_library: @compat.internal.op_def_library @compat.internal.private_names
-tensor_shape: top @core.values.shapes
+tensor_shape: top @core.values.shapes @core.values.dimensions
 device_spec: top @compat.internal.private_names
 tensor_util: contrib.util top @core.values.tensor_proto @compat.internal.private_names
 constant_op: top @compat.internal.private_names

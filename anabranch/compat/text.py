@@ -10,7 +10,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public, publish_as
-from anabranch.core.values.shapes import Dimension
+from anabranch.core.values.dimensions import Dimension
 
 publish_as("compat.integral_types", (numbers.Integral, np.integer))
 publish_as("compat.real_types", (numbers.Real, np.integer, np.floating))

@@ -9,7 +9,7 @@ from anabranch.core.graph import build, collections, graph, operation
 from anabranch.core.graph import public_scopes as _scope_functions  # noqa: F401
 from anabranch.core.graph import random_seed as _random_seed  # noqa: F401
 from anabranch.core.graph import static_value as _static_value  # noqa: F401
-from anabranch.core.values import dtypes, shapes
+from anabranch.core.values import dimensions, dtypes, shapes
 from anabranch.core.values import nest as _nest  # noqa: F401 - imported for what it publishes
 from anabranch.core.values import tensor_spec as _tensor_spec  # noqa: F401
 
@@ -42,7 +42,7 @@ def publish_constants() -> None:
         "as_dtype": dtypes.as_dtype,
         "dtypes.as_dtype": dtypes.as_dtype,
         "TensorShape": shapes.TensorShape,
-        "Dimension": shapes.Dimension,
+        "Dimension": dimensions.Dimension,
         "DeviceSpec": device.DeviceSpec,
         "OpError": errors.OpError,
         "Op": opdef.Op,

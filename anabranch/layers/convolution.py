@@ -6,7 +6,7 @@ from typing import Any
 
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
-from anabranch.core.values import shapes
+from anabranch.core.values import dimensions, shapes
 from anabranch.layers.arguments import (
     ZEROS,
     activation_of,
@@ -44,7 +44,7 @@ class Convolution(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.filters = shapes.as_integer(filters, "filters")
+        self.filters = dimensions.as_integer(filters, "filters")
         self.kernel_size = numbers(kernel_size, self.rank, "kernel_size")
         self.strides = numbers(strides, self.rank, "strides")
         self.padding = padding_name(padding).lower()

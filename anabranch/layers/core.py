@@ -8,7 +8,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
-from anabranch.core.values import shapes
+from anabranch.core.values import dimensions, shapes
 from anabranch.layers.arguments import ZEROS, activation_of, channels_first, function_of, initializer_of, known_size
 from anabranch.layers.base import InputSpec, Layer
 from anabranch.ops.array.public_shapes import reshape, shape, stack, transpose
@@ -63,7 +63,7 @@ class Dense(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(trainable=trainable, name=name, activity_regularizer=activity_regularizer, **kwargs)
-        self.units = shapes.as_integer(units, "units")
+        self.units = dimensions.as_integer(units, "units")
         self.activation = activation_of(activation)
         self.use_bias = use_bias
         self.kernel_initializer = initializer_of(kernel_initializer)

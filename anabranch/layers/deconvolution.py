@@ -6,7 +6,7 @@ from typing import Any
 
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
-from anabranch.core.values import shapes
+from anabranch.core.values import dimensions
 from anabranch.layers.arguments import ZEROS, function_of, initializer_of, op_format
 from anabranch.layers.convolution import Convolution, KernelConvolution
 from anabranch.ops.array.public_shapes import expand_dims, shape, squeeze, stack
@@ -59,7 +59,7 @@ class _Separable(Convolution):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.depth_multiplier = shapes.as_integer(depth_multiplier, "depth_multiplier")
+        self.depth_multiplier = dimensions.as_integer(depth_multiplier, "depth_multiplier")
         self.depthwise_initializer = initializer_of(depthwise_initializer)
         self.pointwise_initializer = initializer_of(pointwise_initializer)
         self.depthwise_regularizer = depthwise_regularizer

@@ -24,7 +24,7 @@ from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.sparse_tensor import SparseTensor
-from anabranch.core.values import dtypes, shapes
+from anabranch.core.values import dimensions, dtypes
 from anabranch.core.values.shapes import TensorShape
 from anabranch.ops.array.public_indexing import gather
 from anabranch.ops.array.public_shapes import expand_dims, fill, squeeze
@@ -116,7 +116,7 @@ def stored_as(tensor: Any, enqueue_many: bool) -> Stored | None:
     """How a sparse component goes through the queue; None for a dense one."""
     if not isinstance(tensor, SparseTensor):
         return None
-    rank = shapes.as_dimension(tensor.dense_shape.shape.with_rank(1)[0]).value
+    rank = dimensions.as_dimension(tensor.dense_shape.shape.with_rank(1)[0]).value
     name = current_builder().unique_name("sparse_tensors", mark_as_used=True)
     return Stored(name, tensor.dtype, rank - 1 if enqueue_many and rank is not None else rank)
 

@@ -24,6 +24,7 @@ import numpy as np
 from anabranch.core.errors import message
 from anabranch.core.values import dtypes
 from anabranch.core.values import sizes as memory
+from anabranch.core.values.dimensions import Dimension
 from anabranch.core.values.dtypes import DType, as_dtype
 from anabranch.core.values.elements import (
     SIMPLE,
@@ -48,7 +49,7 @@ from anabranch.core.values.elements import (
     without_dimensions,
     without_records,
 )
-from anabranch.core.values.shapes import Dimension, TensorShape
+from anabranch.core.values.shapes import TensorShape
 
 _BOOL = np.dtype(np.bool_)
 _INT32 = np.dtype(np.int32)

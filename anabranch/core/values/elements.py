@@ -15,8 +15,8 @@ import numpy as np
 
 from anabranch.core.errors import message
 from anabranch.core.values import dtypes
+from anabranch.core.values.dimensions import Dimension
 from anabranch.core.values.dtypes import DType, as_dtype
-from anabranch.core.values.shapes import Dimension
 
 TEXT = frozenset((str, bytes))
 SIMPLE = frozenset((bool, int, float, complex, str, bytes))

@@ -1,9 +1,9 @@
-"""Shapes, partly known: raw tuples for the system, `TensorShape` and `Dimension` for its users.
+"""Shapes, partly known: raw tuples for the system, `TensorShape` for its users.
 
 Policy. Inside the system a shape is *raw*: a tuple of int or None (an unknown dimension), or None (unknown rank). Shape
 rules run for each operation that is added to a graph, and tuples cost them nothing; the functions in the first half of
-this module are what they need. The classes in the second half are TensorFlow 1.x's, made from a raw shape when a user
-asks for one: iterating over a `TensorShape` gives `Dimension` objects, and comparing an unknown `Dimension` gives None.
+this module are what they need. The class in the second half is TensorFlow 1.x's, made from a raw shape when a user
+asks for one; iterating over a `TensorShape` gives :class:`~anabranch.core.values.dimensions.Dimension` objects.
 
 What does not fit raises ValueError with both shapes; a rule adds the operation and the user's line.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import operator
 from collections.abc import Iterable, Iterator
 from typing import Any, Union
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from anabranch.core.errors import InvalidArgumentError, message
 from anabranch.core.values import version_two
+from anabranch.core.values.dimensions import Dimension, as_raw_dimension
 
 RawShape = Union[tuple[Union[int, None], ...], None]  # noqa: UP007 (an alias that includes None)
 
@@ -43,7 +43,7 @@ def as_raw(shape: Any) -> RawShape:
     if kind is tuple or kind is list:
         for d in shape:
             if d is not None and (type(d) is not int or d < 0):
-                return tuple([_as_raw_dimension(d) for d in shape])
+                return tuple([as_raw_dimension(d) for d in shape])
         return shape if kind is tuple else tuple(shape)
     if isinstance(shape, TensorShape):
         return shape._raw
@@ -51,66 +51,17 @@ def as_raw(shape: Any) -> RawShape:
         return (
             None
             if shape.unknown_rank
-            else tuple([None if d.size == -1 else _as_raw_dimension(d.size) for d in shape.dim])
+            else tuple([None if d.size == -1 else as_raw_dimension(d.size) for d in shape.dim])
         )
     if isinstance(shape, (Dimension, numbers.Real)) or (hasattr(shape, "__index__") and getattr(shape, "ndim", 0) == 0):
-        return (_as_raw_dimension(shape),)
+        return (as_raw_dimension(shape),)
     if isinstance(shape, Iterable) and not isinstance(shape, _UNSUITABLE):
-        return tuple([_as_raw_dimension(d) for d in shape])
+        return tuple([as_raw_dimension(d) for d in shape])
     raise TypeError(
         message(
             f"{shape!r} as a shape",
             "a list or tuple of integers and None, a TensorShape, or None for an unknown rank",
             "for example [None, 784]",
-        )
-    )
-
-
-def _as_raw_dimension(value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, Dimension):
-        return value._value
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = as_integer(value, "dimension") if isinstance(value, (str, bytes)) else _integral(value)
-    if number < 0:
-        raise ValueError(
-            f"Dimension {number} must be >= 0\n"
-            + message(f"the dimension {number}", "a size of 0 or more", "None for a dimension that is not known")
-        )
-    return number
-
-
-def as_integer(value: Any, name: str) -> int:
-    """Return ``int(value)``, which cuts 1.5 down to 1 as TensorFlow's Python does, for a size, window or stride.
-
-    Raises:
-        TypeError, ValueError, OverflowError: what ``int`` raises, with the argument's name.
-    """
-    try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError) as problem:
-        kind = next(known for known in (TypeError, OverflowError, ValueError) if isinstance(problem, known))
-        raise kind(f"{problem}\n" + message(f"{name}={value!r}", "an integer", f"{name}=3")) from None
-
-
-def _integral(value: Any) -> int:
-    """Return a float that stands for an integer, as the result of a division may."""
-    if isinstance(value, numbers.Real):
-        number = float(value)
-        if number.is_integer():
-            return int(number)
-        raise ValueError(
-            f"Ambiguous dimension: {value}\n"
-            + message(f"the dimension {value!r}", "a whole number", "an integer division: a // b")
-        )
-    raise TypeError(
-        message(
-            f"{value!r} of type {type(value).__name__} as a dimension",
-            "an integer, a tf.Dimension or None",
-            "int(value) or None",
         )
     )
 
@@ -282,143 +233,6 @@ def generalize(a: RawShape, b: RawShape) -> RawShape:
 
 def _after_first_line(problem: Exception) -> str:
     return str(problem).partition("\n")[2]
-
-
-class Dimension:
-    """One dimension of a `TensorShape`: an int or unknown. Arithmetic with an unknown dimension is unknown."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: Any) -> None:
-        """Create a dimension from an int, another Dimension, or None for unknown."""
-        self._value = _as_raw_dimension(value)
-
-    @property
-    def value(self) -> int | None:
-        """The size, None if unknown."""
-        return self._value
-
-    def is_compatible_with(self, other: Any) -> bool:
-        """Return whether both can be the same size."""
-        y = _as_raw_dimension(other)
-        return self._value is None or y is None or self._value == y
-
-    def assert_is_compatible_with(self, other: Any) -> None:
-        """Raise ValueError if the two cannot be the same size."""
-        self.merge_with(other)
-
-    def merge_with(self, other: Any) -> Dimension:
-        """Return what is known of a dimension of which both are known; ValueError if they differ."""
-        y = _as_raw_dimension(other)
-        try:
-            return Dimension(merge_dim(self._value, y))
-        except ValueError as problem:
-            raise ValueError(
-                f"Dimensions {self} and {Dimension(y)} are not compatible\n{_after_first_line(problem)}"
-            ) from None
-
-    def _combine(self, other: Any, function: Any, reverse: bool = False) -> Dimension:
-        try:
-            y = _as_raw_dimension(other)
-        except (TypeError, ValueError):
-            return NotImplemented
-        x = self._value
-        if x is None or y is None:
-            return Dimension(None)
-        return Dimension(function(y, x) if reverse else function(x, y))
-
-    def __add__(self, other: Any) -> Dimension:
-        return self._combine(other, operator.add)
-
-    def __sub__(self, other: Any) -> Dimension:
-        return self._combine(other, operator.sub)
-
-    def __rsub__(self, other: Any) -> Dimension:
-        return self._combine(other, operator.sub, reverse=True)
-
-    def __mul__(self, other: Any) -> Dimension:
-        return self._combine(other, operator.mul)
-
-    def __floordiv__(self, other: Any) -> Dimension:
-        return self._combine(other, operator.floordiv)
-
-    def __rfloordiv__(self, other: Any) -> Dimension:
-        return self._combine(other, operator.floordiv, reverse=True)
-
-    def __mod__(self, other: Any) -> Dimension:
-        return self._combine(other, operator.mod)
-
-    def __rmod__(self, other: Any) -> Dimension:
-        return self._combine(other, operator.mod, reverse=True)
-
-    __radd__ = __add__
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Dimension:
-        raise TypeError(_no_division(self, other))
-
-    def __rtruediv__(self, other: Any) -> Dimension:
-        raise TypeError(_no_division(other, self))
-
-    def _compare(self, other: Any, function: Any) -> Any:
-        try:
-            y = _as_raw_dimension(other)
-        except (TypeError, ValueError):
-            return NotImplemented
-        return None if self._value is None or y is None else function(self._value, y)
-
-    def __eq__(self, other: Any) -> Any:
-        return self._compare(other, operator.eq)
-
-    def __ne__(self, other: Any) -> Any:
-        return self._compare(other, operator.ne)
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compare(other, operator.lt)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compare(other, operator.le)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compare(other, operator.gt)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compare(other, operator.ge)
-
-    def __hash__(self) -> int:
-        return hash(self._value)
-
-    def __bool__(self) -> bool:
-        return bool(self._value)
-
-    def __index__(self) -> int:
-        if self._value is None:
-            raise TypeError(
-                message(
-                    "Dimension(None) as an integer",
-                    "a known dimension",
-                    "tf.shape(tensor)[i], which is known when the graph runs",
-                )
-            )
-        return self._value
-
-    __int__ = __index__
-
-    def __str__(self) -> str:
-        return "?" if self._value is None else str(self._value)
-
-    def __repr__(self) -> str:
-        return f"Dimension({self._value})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Dimension, (self._value,)
-
-
-def _no_division(a: Any, b: Any) -> str:
-    kinds = f"'{type(a).__name__}' and '{type(b).__name__}'"
-    return f"unsupported operand type(s) for /: {kinds}, please use // instead\n" + message(
-        f"{a!r} / {b!r}", "an integer division of dimensions", "a // b"
-    )
 
 
 class TensorShape:
@@ -627,19 +441,9 @@ class TensorShape:
         return TensorShape, (self._raw,)
 
 
-def as_dimension(value: Any) -> Dimension:
-    """Return a Dimension for an int, None or a Dimension."""
-    return value if isinstance(value, Dimension) else Dimension(value)
-
-
 def as_shape(shape: Any) -> TensorShape:
     """Return a TensorShape for anything that describes a shape."""
     return shape if isinstance(shape, TensorShape) else TensorShape(shape)
-
-
-def dimension_value(dimension: Any) -> int | None:
-    """Return the int or None behind a Dimension; anything else unchanged."""
-    return dimension._value if isinstance(dimension, Dimension) else dimension
 
 
 def dimension_at_index(shape: TensorShape, index: int) -> Dimension:

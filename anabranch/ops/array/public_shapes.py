@@ -14,7 +14,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.values import dtypes, elements, shapes
+from anabranch.core.values import dimensions, dtypes, elements, shapes
 
 _SMALL = 1000  # elements below which zeros and ones are constants, as in TensorFlow
 
@@ -324,7 +324,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
     if not isinstance(values, Tensor) and len(values):
         first = values[0] if isinstance(values[0], Tensor) else convert_to_tensor(values[0])
         raw = first._shape
-        if raw is not None and not -len(raw) - 1 <= shapes.as_integer(axis, "axis") <= len(raw):
+        if raw is not None and not -len(raw) - 1 <= dimensions.as_integer(axis, "axis") <= len(raw):
             raise _axis_refused(axis, len(raw) + 1)
     elif isinstance(values, Tensor):
         values = unstack(values)
@@ -370,7 +370,7 @@ def parallel_stack(values: Any, name: str = "parallel_stack") -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, np.integer, shapes.Dimension)) and not isinstance(value, bool)
+    return isinstance(value, (int, np.integer, dimensions.Dimension)) and not isinstance(value, bool)
 
 
 @public("concat")

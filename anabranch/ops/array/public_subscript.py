@@ -14,7 +14,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.values import dtypes, shapes
+from anabranch.core.values import dimensions, dtypes, shapes
 from anabranch.ops.shared.array_rules import known, shape_of
 
 newaxis = None
@@ -37,7 +37,7 @@ def _index(item: Any) -> Any:
     if isinstance(dtype, dtypes.DType):
         if dtype.base in (dtypes.int32, dtypes.int64, dtypes.int16) and item.get_shape().ndims in (0, None):
             return item
-    elif isinstance(item, shapes.Dimension) and item.value is None:
+    elif isinstance(item, dimensions.Dimension) and item.value is None:
         pass
     elif hasattr(item, "__index__") and getattr(item, "ndim", 0) == 0 and not isinstance(item, (bool, np.bool_)):
         return int(item.__index__())

@@ -14,8 +14,9 @@ import anabranch as tf
 from anabranch.core.protos import tensor_pb2
 from anabranch.core.values import dtypes
 from anabranch.core.values.constants import feed_array, to_array
+from anabranch.core.values.dimensions import Dimension
 from anabranch.core.values.dtypes import as_dtype
-from anabranch.core.values.shapes import Dimension, TensorShape
+from anabranch.core.values.shapes import TensorShape
 from anabranch.core.values.tensor_proto import array_to_proto, make_ndarray, make_tensor_proto
 
 ROOT = pathlib.Path(__file__).parents[3]

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from anabranch.core.values import shapes
-from anabranch.core.values.shapes import Dimension, TensorShape
+from anabranch.core.values import dimensions, shapes
+from anabranch.core.values.dimensions import Dimension
+from anabranch.core.values.shapes import TensorShape
 
 U = None  # unknown
 RAW = [None, (), (1,), (2,), (U,), (2, 3), (1, U), (U, 3), (2, 1), (0, 3), (U, U), (4, 2, 3)]
@@ -268,8 +269,8 @@ def test_helpers():
     assert shapes.vector(3) == [3]
     assert shapes.matrix(None, 2) == [None, 2]
     assert shapes.as_shape([2]) == TensorShape([2])
-    assert shapes.as_dimension(3).value == 3
-    assert (shapes.dimension_value(Dimension(3)), shapes.dimension_value(4)) == (3, 4)
+    assert dimensions.as_dimension(3).value == 3
+    assert (dimensions.dimension_value(Dimension(3)), dimensions.dimension_value(4)) == (3, 4)
     assert shapes.dimension_at_index(TensorShape(None), 4).value is None
 
 

@@ -15,7 +15,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.values import shapes
+from anabranch.core.values import dimensions
 from anabranch.ops.nn.windows.geometry import channels_first
 
 _LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
@@ -40,7 +40,7 @@ def sequence(value: Any, n: int, data_format: str, name: str) -> list[int]:
         value = 1
     items = list(value) if isinstance(value, Sequence) or hasattr(value, "__len__") else [value]
     if len(items) == n + 2:
-        return [shapes.as_integer(item, name) for item in items]
+        return [dimensions.as_integer(item, name) for item in items]
     if len(items) == 1:
         items = items * n
     if len(items) != n:
@@ -48,7 +48,7 @@ def sequence(value: Any, n: int, data_format: str, name: str) -> list[int]:
             f"{name} should be of length 1, {n} or {n + 2} but was {len(items)}\n"
             + errors.message(f"{name}={value!r}", f"1, {n} or {n + 2} numbers", f"{name}={[1] * n}")
         )
-    items = [shapes.as_integer(item, name) for item in items]
+    items = [dimensions.as_integer(item, name) for item in items]
     return [1, 1, *items] if channels_first(data_format) else [1, *items, 1]
 
 
