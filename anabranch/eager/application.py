@@ -30,7 +30,8 @@ from anabranch.core.graph.tensor import OpView
 from anabranch.core.values import dtypes, shapes
 from anabranch.eager.tensor import EagerTensor
 from anabranch.runtime.host_ops import require_room
-from anabranch.runtime.state.resources import Claim, RandomCounter, ResourceHandle, ResourceManager, Slot
+from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.state.slots import Claim, RandomCounter, ResourceHandle, Slot
 from anabranch.runtime.values import to_host
 from anabranch.xla import engine, lowering, single_op
 

@@ -42,7 +42,8 @@ from anabranch.eager.application import Application
 from anabranch.eager.tensor import EagerTensor
 from anabranch.placement.devices import LOCAL_TASK
 from anabranch.runtime.options import SessionOptions
-from anabranch.runtime.state.resources import RandomCounter, ResourceHandle, ResourceManager
+from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.state.slots import RandomCounter, ResourceHandle
 from anabranch.runtime.worker import Worker
 
 MOST_APPLICATIONS = 4096

@@ -10,7 +10,7 @@ from anabranch.core.graph.state_key import ValueKey
 from anabranch.runtime.interpreter.python_results import Recorded
 from anabranch.runtime.plans.binding import SegmentState
 from anabranch.runtime.plans.items import Segment
-from anabranch.runtime.state.resources import RandomCounter
+from anabranch.runtime.state.slots import RandomCounter
 from anabranch.runtime.step import Step, Transaction
 
 if TYPE_CHECKING:

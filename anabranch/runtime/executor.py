@@ -29,7 +29,8 @@ from anabranch.runtime.interpreter.python_results import Recorded
 from anabranch.runtime.plans import ahead, binding, policy, replicas, shape_families
 from anabranch.runtime.plans.items import ProgramItem, Segment
 from anabranch.runtime.plans.plan import Plan
-from anabranch.runtime.state.resources import ResourceHandle, ResourceManager, Slot, Version
+from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.state.slots import ResourceHandle, Slot, Version
 from anabranch.runtime.step import ItemTime, OtherLayout, Step
 from anabranch.runtime.values import Published, carried
 from anabranch.xla import batches, capacities, lowering

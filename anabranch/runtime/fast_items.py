@@ -13,7 +13,7 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.runtime import host_ops
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.borrowing import lent, may_borrow
-from anabranch.runtime.state.resources import RandomCounter, Version
+from anabranch.runtime.state.slots import RandomCounter, Version
 from anabranch.runtime.step import NO_RNG, Call, Transaction, random_words, run_wave
 from anabranch.runtime.values import on_device, on_devices, to_host
 from anabranch.xla import engine

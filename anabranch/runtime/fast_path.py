@@ -34,7 +34,7 @@ from anabranch.runtime.plans import program_groups
 from anabranch.runtime.plans.items import HostItem, ProgramItem, Segment
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.runner import Runner
-from anabranch.runtime.state.resources import RandomCounter, ResourceHandle, Slot, Version
+from anabranch.runtime.state.slots import RandomCounter, ResourceHandle, Slot, Version
 from anabranch.runtime.step import Call, OtherLayout, Step, Transaction
 from anabranch.runtime.values import own
 from anabranch.xla import engine

@@ -18,7 +18,7 @@ from anabranch.core.graph.operation import GraphTensor, Operation, Tensor
 from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from anabranch.core.values import constants, shapes
 from anabranch.runtime import session_tensors
-from anabranch.runtime.state.resources import ResourceHandle
+from anabranch.runtime.state.slots import ResourceHandle
 
 Contract = Callable[[Any], Any]
 _expansions: list[

@@ -20,7 +20,7 @@ from anabranch.runtime.interpreter.python_results import same
 from anabranch.runtime.interpreter.straight_line import only_computes
 from anabranch.runtime.plans.items import HostItem
 from anabranch.runtime.state.borrowing import lent, may_borrow
-from anabranch.runtime.state.resources import ResourceHandle
+from anabranch.runtime.state.slots import ResourceHandle
 from anabranch.runtime.step import device_failure
 from anabranch.runtime.values import to_host
 from anabranch.xla import lowering, single_op

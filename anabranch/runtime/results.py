@@ -19,7 +19,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.values import shapes, spare_arrays
-from anabranch.runtime.state.resources import Version
+from anabranch.runtime.state.slots import Version
 from anabranch.runtime.values import Published, own
 
 LARGE = 1 << 20

@@ -11,7 +11,8 @@ from anabranch.core.graph.state_key import ValueKey
 from anabranch.runtime.interpreter.body_plans import BodyPlans
 from anabranch.runtime.plans.items import Segment
 from anabranch.runtime.plans.plan import Plan
-from anabranch.runtime.state.resources import ResourceManager, Slot
+from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.state.slots import Slot
 from anabranch.runtime.step import Step
 
 

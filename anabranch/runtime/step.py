@@ -40,7 +40,8 @@ from anabranch.core.graph.operation import Operation
 from anabranch.core.interrupts import Interrupts
 from anabranch.placement.devices import LOCAL_TASK
 from anabranch.runtime.state import spare_buffers
-from anabranch.runtime.state.resources import Claim, Layout, RandomCounter, ResourceManager, Slot, Version
+from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.state.slots import Claim, Layout, RandomCounter, Slot, Version
 from anabranch.xla import engine
 from anabranch.xla.loops import loop_limits
 

@@ -10,7 +10,7 @@ import numpy as np
 from anabranch.core.values import spare_arrays
 from anabranch.core.values.list_values import HostList, TracedList
 from anabranch.core.values.optional_values import HostOptional
-from anabranch.runtime.state.resources import ResourceHandle, Version
+from anabranch.runtime.state.slots import ResourceHandle, Version
 from anabranch.xla import engine, lists
 from anabranch.xla.capacities import Padded
 

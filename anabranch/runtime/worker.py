@@ -46,7 +46,8 @@ from anabranch.runtime.interpreter import body_calls, body_plans
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.plans import shape_families
 from anabranch.runtime.plans.plan import Plan
-from anabranch.runtime.state.resources import ResourceHandle, ResourceManager
+from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.state.slots import ResourceHandle
 from anabranch.runtime.step import Step
 from anabranch.runtime.v1 import plans as version_one
 from anabranch.runtime.watching import Watcher

@@ -14,7 +14,7 @@ import anabranch as tf
 from anabranch.core.graph.build import build
 from anabranch.ops.data import places
 from anabranch.ops.data.resources import cuts
-from anabranch.runtime.state.resources import ResourceHandle
+from anabranch.runtime.state.slots import ResourceHandle
 
 D = tf.data.Dataset
 CUT = ResourceHandle("cut", "", "iterators")

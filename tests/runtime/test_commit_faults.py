@@ -15,9 +15,9 @@ import pytest
 import anabranch as tf
 from anabranch.core.graph.build import build
 from anabranch.runtime import host_ops, pipeline, results, step, values
-from anabranch.runtime.state import borrowing, resources, spare_buffers
+from anabranch.runtime.state import borrowing, resources, slots, spare_buffers
 
-MODULES = (host_ops, pipeline, results, step, values, borrowing, resources, spare_buffers)
+MODULES = (host_ops, pipeline, results, step, values, borrowing, resources, slots, spare_buffers)
 FUNCTIONS = ("array", "asarray", "copyto", "empty", "zeros", "ones", "empty_like")
 
 
@@ -72,8 +72,8 @@ def faults(monkeypatch):
         if hasattr(module, "np"):
             monkeypatch.setattr(module, "np", Numpy(found, module.__name__))
     monkeypatch.setattr(jax.numpy, "copy", found.counted(jax.numpy.copy, "jax.numpy.copy"))
-    init, claim, end = resources.Version.__init__, step.Transaction.claim, step.Transaction.end
-    monkeypatch.setattr(resources.Version, "__init__", found.counted(init, "Version"))
+    init, claim, end = slots.Version.__init__, step.Transaction.claim, step.Transaction.end
+    monkeypatch.setattr(slots.Version, "__init__", found.counted(init, "Version"))
 
     def claims(self, *args, **kwargs):
         claim(self, *args, **kwargs)

@@ -7,7 +7,8 @@ import threading
 import pytest
 
 import anabranch as tf
-from anabranch.runtime.state.resources import ResourceHandle, ResourceManager
+from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.state.slots import ResourceHandle
 
 HANDLE, OTHER = ResourceHandle("queue", "", "slow"), ResourceHandle("queue", "", "quick")
 

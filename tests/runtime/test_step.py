@@ -11,7 +11,8 @@ import anabranch as tf
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.values.dtypes import as_dtype
 from anabranch.runtime import executor, results
-from anabranch.runtime.state.resources import ResourceHandle, ResourceManager
+from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.state.slots import ResourceHandle
 from anabranch.runtime.step import OtherLayout, Transaction
 
 TOO_MANY = 2**38

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.runtime.state.resources import Version
+from anabranch.runtime.state.slots import Version
 from anabranch.xla import engine
 
 

@@ -22,7 +22,8 @@ from anabranch.rewrite import effects
 from anabranch.runtime.interpreter.row_code import Rows
 from anabranch.runtime.interpreter.straight_line import Draws, Straight
 from anabranch.runtime.plans import policy
-from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceManager
+from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.state.slots import Layout, RandomCounter
 from anabranch.runtime.step import Step
 from anabranch.runtime.values import to_host
 from anabranch.xla import lowering

@@ -30,7 +30,8 @@ from anabranch.runtime.interpreter.body_plans import BODIES_FOR_A_SEGMENT
 from anabranch.runtime.plans import policy
 from anabranch.runtime.plans.items import HostItem
 from anabranch.runtime.plans.plan import Plan
-from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceHandle, ResourceManager, Slot, Version
+from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.state.slots import Layout, RandomCounter, ResourceHandle, Slot, Version
 from anabranch.runtime.values import Published, device_value, to_host
 from anabranch.xla import control
 

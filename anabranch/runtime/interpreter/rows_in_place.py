@@ -20,7 +20,7 @@ from anabranch.core.graph.state_key import StateKey
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.plans.items import HostItem, ProgramItem
 from anabranch.runtime.state.borrowing import may_borrow
-from anabranch.runtime.state.resources import Version
+from anabranch.runtime.state.slots import Version
 from anabranch.xla import engine
 
 

@@ -13,7 +13,8 @@ from anabranch.core.values import dtypes
 from anabranch.rewrite import effects
 from anabranch.runtime.plans.items import Segment
 from anabranch.runtime.plans.plan import Plan
-from anabranch.runtime.state.resources import Layout, RandomCounter, ResourceHandle, ResourceManager, Slot
+from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.state.slots import Layout, RandomCounter, ResourceHandle, Slot
 
 
 @dataclasses.dataclass

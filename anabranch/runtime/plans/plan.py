@@ -39,7 +39,7 @@ from anabranch.runtime.plans import (
     waves,
 )
 from anabranch.runtime.plans.items import HostItem, ProgramItem, Segment
-from anabranch.runtime.state.resources import ResourceHandle
+from anabranch.runtime.state.slots import ResourceHandle
 from anabranch.xla import batches, lowering
 
 MOST_VIEWS = 4096

@@ -1,7 +1,7 @@
 """Segments whose programs run on several devices: what each device is given, and who owns the buffers of variables.
 
 *Reads.* An op takes the value of a variable of another device from the variable itself, not from a read op on that
-device: a version moves (:meth:`anabranch.runtime.state.resources.Version.on`), and no program has to hand it out first.
+device: a version moves (:meth:`anabranch.runtime.state.slots.Version.on`), and no program has to hand it out first.
 
 *Ownership.* Programs that own the buffers of variables are called last, and only if nothing that may fail is called
 beside or after them: a failed segment changes no state, and what such a program has overwritten does not come back. So,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.runtime.state.resources import Version
+from anabranch.runtime.state.slots import Version
 from anabranch.runtime.values import to_host
 
 

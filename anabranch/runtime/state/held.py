@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from anabranch.core.cancellation import CancellationToken
-from anabranch.runtime.state.resources import Claim, RandomCounter, ResourceManager, Slot, Version
+from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.state.slots import Claim, RandomCounter, Slot, Version
 
 
 class Held:

@@ -30,12 +30,10 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import dataclasses
 import gc
 import logging
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -44,218 +42,8 @@ import numpy as np
 from anabranch.core import conditions, errors, interrupts
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.values.dtypes import DType
+from anabranch.runtime.state.slots import Claim, Layout, RandomCounter, ResourceHandle, Slot, Version
 from anabranch.runtime.state.spare_buffers import Spares
-from anabranch.xla import engine
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ResourceHandle:
-    """The value of a handle tensor: what it points to.
-
-    Inside of a task, kind, container and name tell which resource is meant; ``device`` says where it is, the task
-    included.
-    """
-
-    kind: str
-    container: str
-    name: str
-    device: str = dataclasses.field(default="", compare=False)
-
-    def __post_init__(self) -> None:
-        """Keep names as text: attributes that are not UTF-8 are bytes, which no string handle could join."""
-        for key in ("container", "name"):
-            if isinstance(value := getattr(self, key), bytes):
-                object.__setattr__(self, key, value.decode("utf-8", "backslashreplace"))
-
-    @property
-    def task(self) -> str:
-        """The task that owns the resource, such as ``/job:ps/replica:0/task:1``; '' if none is named."""
-        return self.device.partition("/device:")[0]
-
-
-class Version:
-    """One immutable value of a variable: a NumPy array or a device array."""
-
-    __slots__ = ("_elsewhere", "_host", "_kept", "exposed", "pins", "taken", "unexposed")
-
-    def __init__(self, value: Any):
-        self.unexposed = value
-        """The value, for who does not keep it: looks at its shape, or at the rest while the version is pinned."""
-        self.exposed = False
-        """Whether somebody has been given the value to keep: then it is not written to, though the version ends."""
-        self._elsewhere: dict[Any, Any] | None = None
-        self.pins = 0
-        self.taken = False
-        """Its buffer was given to a running program; a newer version is about to be published."""
-        self._host: np.ndarray | None = None
-        self._kept = False
-
-    @property
-    def value(self) -> Any:
-        """The value, for anybody."""
-        self.exposed = True
-        return self.unexposed
-
-    def host(self) -> np.ndarray:
-        """The value as a NumPy array that must not be written to. Kept, so that many host reads copy once."""
-        if isinstance(self.value, np.ndarray):
-            return self.value
-        if self._host is None:
-            array = np.array(self.value)  # a copy: a view would keep XLA from reusing the buffer later
-            array.flags.writeable = False
-            self._host = array
-        return self._host
-
-    def for_program(self) -> Any:
-        """The value as programs on the default device take it, which is not copied at each call.
-
-        Only for the call of a program that is waited for while the version is held: it keeps nothing of its arguments.
-        """
-        if not self._kept:
-            if isinstance(self.unexposed, np.ndarray):
-                self.unexposed = engine.kept(self.unexposed)
-            self._kept = True
-        return self.unexposed
-
-    def on(self, device: Any) -> Any:
-        """The value on a placed device (None: the default one). A copy is kept as long as the version: one transfer
-        serves all steps that read it there.
-        """
-        if self._elsewhere is not None and device in self._elsewhere:
-            return self._elsewhere[device]
-        self.exposed = True
-        value = engine.moved([self.for_program() if device is None else self.value], device)[0]
-        if value is not self.value:
-            if self._elsewhere is None:
-                self._elsewhere = {}
-            self._elsewhere[device] = value
-        return value
-
-
-def _versions(values: Sequence[Any]) -> list[Version]:
-    """Versions of values that may be where the old ones were: not given up for want of memory at once."""
-    try:
-        return [Version(value) for value in values]
-    except MemoryError:
-        gc.collect()
-        return [Version(value) for value in values]
-
-
-class Layout:
-    """Which resources somebody has looked up, and that they are there with the shapes that they had then."""
-
-    __slots__ = ("__weakref__", "holds")
-
-    def __init__(self) -> None:
-        self.holds = True
-
-
-class _Watched:
-    """A resource that ends the layouts which it is part of."""
-
-    __slots__ = ("_layouts",)
-
-    def __init__(self) -> None:
-        self._layouts: weakref.WeakSet[Layout] | None = None
-
-    def join(self, layout: Layout | None) -> None:
-        """Becomes part of a layout; the manager's lock is held."""
-        if layout is not None:
-            if self._layouts is None:
-                self._layouts = weakref.WeakSet()
-            self._layouts.add(layout)
-
-    def end_layouts(self) -> None:
-        """Says that it is not what it was; the manager's lock is held."""
-        layouts, self._layouts = self._layouts, None
-        for layout in layouts or ():
-            layout.holds = False
-
-
-class Slot(_Watched):
-    """A variable of a resource manager."""
-
-    __slots__ = ("dtype", "handle", "lost", "shape", "version")
-
-    def __init__(self, handle: ResourceHandle, dtype: DType, shape: tuple[int | None, ...] | None):
-        super().__init__()
-        self.handle = handle
-        self.dtype = dtype
-        self.shape = shape
-        """Declared shape (partly known)."""
-        self.version: Version | None = None
-        self.lost = False
-
-    @property
-    def name(self) -> str:
-        return self.handle.name
-
-    def current(self, op: Any = None) -> Version:
-        """The committed version; FailedPreconditionError if there is none, AbortedError if it was lost."""
-        if self.version is None:
-            if self.lost:
-                raise errors.AbortedError(
-                    None,
-                    op,
-                    errors.message(
-                        f"a read of variable {self.name!r}, whose buffer was lost when a step that owned it "
-                        "failed in the device",
-                        "a variable with a value",
-                        "restore it (saver.restore(session, path)) or run its initializer; "
-                        "SessionOptions(recoverable=True) keeps a copy at the price of memory",
-                    ),
-                )
-            raise errors.FailedPreconditionError(
-                None,
-                op,
-                f"Attempting to use uninitialized value {self.name}\n"
-                + errors.message(
-                    f"a read of variable {self.name!r} before it has a value",
-                    "an initialised variable",
-                    "session.run(tf.global_variables_initializer()) or restore a checkpoint first",
-                ),
-            )
-        return self.version
-
-
-class Claim:
-    """The variables that a running segment holds: ``reads`` shared, ``writes`` exclusively."""
-
-    __slots__ = ("holder", "reads", "token", "writes")
-
-    def __init__(self, reads: frozenset[Any], writes: frozenset[Any], holder: Any = None):
-        self.reads = reads
-        self.writes = writes
-        self.token: CancellationToken | None = None
-        """That of the step."""
-        self.holder = holder
-        """The transaction over several tasks that it belongs to, or None."""
-
-    def conflicts(self, other: Claim) -> bool:
-        if self.holder is not None and self.holder is other.holder:
-            return False
-        return not (
-            self.writes.isdisjoint(other.writes)
-            and self.writes.isdisjoint(other.reads)
-            and self.reads.isdisjoint(other.writes)
-        )
-
-
-class RandomCounter(_Watched):
-    """Key and position of one random op's Philox stream."""
-
-    __slots__ = ("key", "position")
-
-    def __init__(self, key: int, position: int):
-        super().__init__()
-        self.key = key
-        self.position = position
-
-    def words(self) -> tuple[np.ndarray, np.ndarray]:
-        """``(key, counter)`` as uint32[2] and uint32[4], little end first."""
-        key = np.array([self.key & 0xFFFFFFFF, self.key >> 32], np.uint32)
-        return key, np.array([(self.position >> shift) & 0xFFFFFFFF for shift in (0, 32, 64, 96)], np.uint32)
-
 
 _log = logging.getLogger("anabranch")
 _watching: contextvars.ContextVar[tuple[tuple[Any, set[Any]], ...]] = contextvars.ContextVar("watching", default=())
@@ -666,6 +454,15 @@ class ResourceManager:
         slot.version = None
         slot.lost = True
         slot.end_layouts()
+
+
+def _versions(values: Sequence[Any]) -> list[Version]:
+    """Versions of values that may be where the old ones were: not given up for want of memory at once."""
+    try:
+        return [Version(value) for value in values]
+    except MemoryError:
+        gc.collect()
+        return [Version(value) for value in values]
 
 
 def _finish(ended: Iterable[Any]) -> None:

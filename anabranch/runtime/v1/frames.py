@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from anabranch.core.graph.operation import Operation
-from anabranch.runtime.state.resources import Slot
+from anabranch.runtime.state.slots import Slot
 
 Reach = dict[Operation, int]
 """Maker of a variable -> how many writes of it have been seen."""

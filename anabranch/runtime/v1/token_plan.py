@@ -10,7 +10,7 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.regions import ENTERS, EXITS, NEXTS, Parts, needed, outside
 from anabranch.ops.v1 import tensor_arrays
 from anabranch.rewrite import effects
-from anabranch.runtime.state.resources import ResourceHandle
+from anabranch.runtime.state.slots import ResourceHandle
 
 STATE = frozenset(("variable", "table"))
 PASS = ENTERS | EXITS | NEXTS | {"LoopCond", "RefIdentity"}

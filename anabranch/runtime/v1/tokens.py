@@ -35,7 +35,7 @@ from anabranch.rewrite import effects
 from anabranch.runtime import executor, host_ops, results
 from anabranch.runtime.interpreter import nested
 from anabranch.runtime.plans import binding
-from anabranch.runtime.state.resources import RandomCounter, ResourceHandle
+from anabranch.runtime.state.slots import RandomCounter, ResourceHandle
 from anabranch.runtime.step import Step, Transaction
 from anabranch.runtime.v1.frames import (
     NOTHING_WRITTEN,

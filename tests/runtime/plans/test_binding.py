@@ -9,7 +9,8 @@ import pytest
 
 import anabranch as tf
 from anabranch.runtime.plans import binding
-from anabranch.runtime.state.resources import Layout, ResourceHandle, ResourceManager
+from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.state.slots import Layout, ResourceHandle
 
 
 @pytest.fixture
