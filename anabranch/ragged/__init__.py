@@ -2,8 +2,9 @@
 
 :mod:`~anabranch.ragged.ragged_tensor` has the class, :mod:`~anabranch.ragged.arrays` what makes, joins and picks,
 :mod:`~anabranch.ragged.elementwise` functions of elements and their broadcasting, :mod:`~anabranch.ragged.reductions`
-sums and the like, :mod:`~anabranch.ragged.strings` strings cut into pieces, :mod:`~anabranch.ragged.dispatch` which
-functions of ``tf`` take ragged tensors.
+sums and the like, :mod:`~anabranch.ragged.from_dense` rows cut out of dense tensors,
+:mod:`~anabranch.ragged.session_values` how sessions and loops take them apart, :mod:`~anabranch.ragged.strings` strings
+cut into pieces, :mod:`~anabranch.ragged.dispatch` which functions of ``tf`` take ragged tensors.
 """
 
 from anabranch.core.contract import api
@@ -17,6 +18,7 @@ from anabranch.ragged import (
     ragged_tensor,
     reductions,
     row_partitions,
+    session_values,
     strings,
     values,
 )
@@ -31,6 +33,7 @@ __all__ = [
     "ragged_tensor",
     "reductions",
     "row_partitions",
+    "session_values",
     "strings",
     "values",
 ]

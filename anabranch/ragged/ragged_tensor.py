@@ -20,16 +20,16 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
-from anabranch.core.graph import composites, convert
+from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.composite_tensor import CompositeTensor
+from anabranch.ragged import from_dense
 from anabranch.ragged import row_partitions as parts
 from anabranch.ragged.values import RaggedTensorValue
-from anabranch.runtime.fetching import register_session_run_conversion_functions
 
 
 def is_ragged(value: Any) -> bool:
@@ -47,19 +47,6 @@ def as_ragged_or_tensor(value: Any, dtype: Any = None, name: str | None = None, 
                 convert.convert_to_tensor(value.flat_values, dtype), value.nested_row_splits, validate=False
             )
     return convert.convert_to_tensor(value, dtype, name, preferred_dtype)
-
-
-def _as_partition(value: Any, name: str, dtype: dtypes.DType | None = None) -> Any:
-    """Numbers that say where rows are: int64, or int32 if they are that already."""
-    known = getattr(value, "dtype", None)
-    if known is not None and dtypes.as_dtype(known).base == dtypes.int32:
-        tensor = convert.convert_to_tensor(value, dtypes.int32, name)
-    else:
-        tensor = convert.convert_to_tensor(value, dtype or dtypes.int64, name)
-    if dtype is not None and tensor.dtype.base != dtype:
-        tensor = parts.cast(tensor, dtype)
-    tensor.shape.assert_has_rank(1)
-    return tensor
 
 
 @public("RaggedTensor")
@@ -221,7 +208,7 @@ class RaggedTensor(CompositeTensor):
     @classmethod
     def _of(cls, values: Any, partition: Any, name: str) -> tuple[Any, Any]:
         values = as_ragged_or_tensor(values, name="values")
-        numbers = _as_partition(partition, name)
+        numbers = parts.as_partition(partition, name)
         if isinstance(values, RaggedTensor):
             match_splits_dtypes(values, numbers.dtype.base)
         else:
@@ -307,55 +294,7 @@ class RaggedTensor(CompositeTensor):
             name: name scope.
             row_splits_dtype: int32 or int64.
         """
-        kind = dtypes.as_dtype(row_splits_dtype)
-        if lengths is not None and padding is not None:
-            raise ValueError(
-                "Specify lengths or padding, but not both\n"
-                + errors.message("both", "one of the two arguments", "padding=None")
-            )
-        if isinstance(ragged_rank, bool) or not isinstance(ragged_rank, int):
-            raise TypeError(f"ragged_rank expected int, got {ragged_rank!r}")
-        if ragged_rank <= 0:
-            raise ValueError(
-                f"ragged_rank must be greater than 0; got {ragged_rank}\n"
-                + errors.message(f"ragged_rank={ragged_rank}", "a number from 1 on", "ragged_rank=1")
-            )
-        with name_scope(name, "RaggedFromTensor", [tensor, lengths, padding]):
-            tensor = convert.convert_to_tensor(tensor, name="tensor")
-            tensor.shape.with_rank_at_least(ragged_rank + 1)
-            size = parts.cast(build("Shape", tensor, out_type=kind), kind)
-            static = tensor._shape
-            if isinstance(lengths, (list, tuple)) and lengths and _nested_lengths(lengths):
-                return _cut_by_nested_lengths(cls, tensor, lengths, kind)
-            if ragged_rank > 1:
-                flat = build("Reshape", tensor, parts.joined([convert.constant([-1], kind), size[ragged_rank:]]))
-                result = cls.from_tensor(flat, lengths, padding, 1, row_splits_dtype=kind)
-                # The dimensions outside of the innermost ragged one have equal rows.
-                inner = result
-                for axis in range(ragged_rank - 1, 0, -1):
-                    count = build("Prod", size[:axis], [0])
-                    splits = parts.multiples(count, size[axis])
-                    if static is not None and None not in static[:axis]:
-                        splits.set_shape([int(np.prod(static[:axis])) + 1])
-                    inner = cls.from_row_splits(inner, splits, validate=False)
-                return inner
-            rows, columns = size[0], size[1]
-            if padding is not None:
-                lengths = _lengths_without_padding(tensor, padding, kind)
-            if lengths is not None:
-                count = _as_partition(lengths, "lengths", kind)
-                count = build("Minimum", build("Maximum", count, convert.constant(0, kind)), columns)
-                inside = parts.row_mask(count, columns)
-                values = parts.masked(tensor, inside)
-                return cls.from_row_lengths(values, count, validate=False)
-            values = build("Reshape", tensor, parts.joined([parts.vector_of(rows * columns), size[2:]]))
-            if static is not None:
-                flat_size = None if None in static[:2] else static[0] * static[1]
-                values.set_shape([flat_size, *static[2:]])
-            splits = parts.multiples(rows, columns)
-            if static is not None and static[0] is not None:
-                splits.set_shape([static[0] + 1])
-            return cls.from_row_splits(values, splits, validate=False)
+        return from_dense.rows_of_tensor(cls, tensor, lengths, padding, ragged_rank, name, row_splits_dtype)
 
     @classmethod
     def from_sparse(cls, st_input: Any, name: str | None = None, row_splits_dtype: Any = dtypes.int64) -> Any:
@@ -619,97 +558,3 @@ def match_splits_dtypes(value: Any, kind: dtypes.DType) -> None:
                 f"x.with_row_splits_dtype(tf.{kind.name})",
             )
         )
-
-
-def _nested_lengths(lengths: Sequence[Any]) -> bool:
-    return isinstance(lengths[0], (list, tuple, np.ndarray, Tensor)) and all(
-        np.ndim(one) == 1 if not isinstance(one, Tensor) else one.shape.ndims == 1 for one in lengths
-    )
-
-
-def _cut_by_nested_lengths(cls: Any, tensor: Any, lengths: Sequence[Any], kind: dtypes.DType) -> Any:
-    """A tensor cut by the lengths of the rows of several dimensions."""
-    result, splits = tensor, []
-    for one in lengths:
-        cut = cls.from_tensor(result, one, row_splits_dtype=kind)
-        splits.append(cut.row_splits)
-        result = cut.values
-    return cls.from_nested_row_splits(result, splits, validate=False)
-
-
-def _lengths_without_padding(tensor: Any, padding: Any, kind: dtypes.DType) -> Any:
-    """The length of each row of a tensor ``[rows, columns, ...]`` up to its last element that is not padding."""
-    padding = convert.convert_to_tensor(padding, tensor.dtype.base, "padding")
-    other = build("NotEqual", tensor, padding)
-    rank = tensor.shape.ndims
-    if rank is None or rank > 2:
-        other = build(
-            "Any", other, list(range(2, rank)) if rank is not None else build("Range", 2, build("Rank", tensor), 1)
-        )
-    columns = build("Shape", tensor, out_type=kind)[1]
-    behind = build("Range", convert.constant(1, kind), columns + convert.constant(1, kind), convert.constant(1, kind))
-    ends = parts.cast(other, kind) * behind
-    padded = parts.joined([ends, build("ZerosLike", parts.cast(other, kind)[:, :1])], 1)
-    zeros = build(
-        "Fill",
-        parts.joined([build("Shape", tensor)[:1], convert.constant([1], dtypes.int32)]),
-        convert.constant(0, kind),
-    )
-    del padded
-    return build("Max", parts.joined([ends, zeros], 1), [1])
-
-
-def _parts_of(value: RaggedTensor) -> list[Any]:
-    return [value.flat_values, *value.nested_row_splits]
-
-
-def _rebuilt(value: RaggedTensor, tensors: Sequence[Any]) -> Any:
-    result = tensors[0]
-    for splits in reversed(tensors[1:]):
-        result = RaggedTensor(result, splits, internal=True)
-    return result
-
-
-def _invariants(value: RaggedTensor, shape: Any) -> list[Any]:
-    """Shapes of the parts of a loop's variable: rows and values may change in number, inner dimensions not."""
-    rows = None if shape is None or shape[0] is None else shape[0] + 1
-    inner = value.flat_values._shape
-    return [
-        None if inner is None else (None, *inner[1:]),
-        (rows,),
-        *[(None,)] * (value.ragged_rank - 1),
-    ]
-
-
-composites.register(RaggedTensor, _parts_of, _rebuilt, _invariants, lambda value: (RaggedTensor, value.ragged_rank))
-
-
-def _fed(value: RaggedTensor, fed: Any) -> list[tuple[Any, Any]]:
-    if not isinstance(fed, RaggedTensorValue):
-        raise TypeError(
-            errors.message(
-                f"a {type(fed).__name__} fed to a RaggedTensor",
-                "a tf.ragged.RaggedTensorValue",
-                "tf.ragged.constant_value(x)",
-            )
-        )
-    return list(zip(_parts_of(value), [fed.flat_values, *fed.nested_row_splits], strict=True))
-
-
-register_session_run_conversion_functions(
-    RaggedTensor,
-    lambda value: (_parts_of(value), lambda found: RaggedTensorValue.of_parts(found[0], found[1:])),
-    _fed,
-    _parts_of,
-)
-
-
-def _refused(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
-    raise TypeError(
-        f"Failed to convert object of type {type(value)} to Tensor. Contents: {value}. Consider casting elements to a "
-        "supported type.\n"
-        + errors.message("a ragged tensor where a dense one is wanted", "a dense tensor", "x.to_tensor()")
-    )
-
-
-convert.register_tensor_conversion_function((RaggedTensor, RaggedTensorValue), _refused)

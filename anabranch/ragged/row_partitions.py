@@ -186,3 +186,16 @@ def checked(tensor: Any, checks: Sequence[tuple[Callable[[], Any], str]], factor
         return tensor
     with current_builder().control_dependencies(waiting):
         return build("Identity", tensor)
+
+
+def as_partition(value: Any, name: str, dtype: dtypes.DType | None = None) -> Any:
+    """Numbers that say where rows are: int64, or int32 if they are that already."""
+    known = getattr(value, "dtype", None)
+    if known is not None and dtypes.as_dtype(known).base == dtypes.int32:
+        tensor = convert.convert_to_tensor(value, dtypes.int32, name)
+    else:
+        tensor = convert.convert_to_tensor(value, dtype or dtypes.int64, name)
+    if dtype is not None and tensor.dtype.base != dtype:
+        tensor = cast(tensor, dtype)
+    tensor.shape.assert_has_rank(1)
+    return tensor

@@ -26,7 +26,7 @@ from anabranch.ops.parsing.feature_specs import (
     index_keys,
     raw_features,
 )
-from anabranch.ops.sparse.public import sparse_merge
+from anabranch.ops.sparse.public_ids import sparse_merge
 
 EXAMPLE_KINDS = (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature)
 """Kinds of features that an ``Example`` may have."""
