@@ -264,9 +264,12 @@ class Layer(Called, Weights):
         """Operations that run with a training step, such as those of moving averages."""
         return self._all_updates()
 
+    def _takes_updates(self) -> bool:
+        return self.stateful or not state.is_frozen(self)
+
     def _all_updates(self) -> list[Any]:
         """Those of all calls, of layers in it, too; a network's :attr:`updates` are those of its inputs."""
-        if not self.trainable and not self.stateful:
+        if not self._takes_updates():
             return []
         own = [update() if callable(update) else update for update in self._updates]
         inner = [

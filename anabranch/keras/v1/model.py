@@ -102,6 +102,9 @@ class Model(Network):
     def _finish_compile(self) -> None:
         arguments = self._compile_arguments
         self._collected_trainable_weights = self.trainable_weights
+        self._frozen_layers = frozenset(
+            id(one) for one in (self, *self.submodules) if not getattr(one, "trainable", True)
+        )
         home = self.outputs[0].graph if not state.is_eager() and hasattr(self.outputs[0], "graph") else None
         with home.as_default() if home is not None else _nothing():
             made = step_kinds.Compiled(
@@ -221,8 +224,15 @@ class Model(Network):
             self._ready(kind, batch_sources.as_list(x, names, "input"))
         else:
             self._ready(kind, [])
+        if isinstance(x, (tf.data.Dataset, tf.data.Iterator)):
+            x, y, sample_weight = batch_sources.one_batch(x)
         inputs = batch_sources.as_list(x, self.input_names, "input")
-        if not any(isinstance(one, tf.Tensor) for one in inputs):
+        if not inputs and getattr(self._steps, "inputs", self.inputs):
+            raise ValueError(
+                f"No data provided for {self.input_names[0]!r}. Need data for each key in: {self.input_names}\n"
+                + errors.message("no data", "arrays, tensors or a dataset", "the tensors that the model was trained on")
+            )
+        if inputs and not any(isinstance(one, tf.Tensor) for one in inputs):
             inputs = [
                 one[:, 0] if one.ndim == 2 and one.shape[1] == 1 and shape is not None and len(shape) == 1 else one
                 for one, shape in zip(inputs, self._shapes(), strict=True)
@@ -268,6 +278,8 @@ class Model(Network):
         shuffle: Any,
         kind: str,
     ) -> Any:
+        if batch_sources.is_dataset(x):
+            batch_sources.check_dataset(x, y, batch_size, steps, "steps_per_epoch" if kind == "train" else "steps")
         if batch_sources.is_generator(x):
             if y is not None:
                 raise ValueError(
@@ -295,13 +307,11 @@ class Model(Network):
 
             return batch_sources.Batches(x, steps, prepare, bool(shuffle))
         inputs, targets, weights = self._standard(x, y, sample_weight, class_weight, kind)
-        if any(isinstance(one, tf.Tensor) for one in [*inputs, *targets]):
-            return _Tensors(inputs, targets, steps)
         groups = [inputs, targets, *([weights] if weights is not None else [])]
-        data = batch_sources.Arrays(groups, batch_size or 32, shuffle)
-        if steps is not None:
-            data.steps = min(steps, data.steps)
-        return data
+        has_tensors = any(isinstance(one, tf.Tensor) for one in [*inputs, *targets])
+        if has_tensors or not inputs or steps is not None:
+            return batch_sources.Repeated(groups, steps, "steps_per_epoch" if kind == "train" else "steps")
+        return batch_sources.Arrays(groups, batch_size or 32, shuffle)
 
     def _run(self, kind: str, batch: Any) -> list[Any]:
         inputs, targets = batch[0], batch[1]
@@ -423,7 +433,7 @@ class Model(Network):
                 found = self._epoch("test", validation, names, running)
                 logs.update({f"val_{name}": value for name, value in found.items()})
             running.call("on_epoch_end", epoch, logs)
-            if self.stop_training:
+            if self.stop_training or data.ran_out:
                 break
         running.call("on_train_end", logs)
         data.close()
@@ -664,34 +674,6 @@ class _Uncompiled:
         self.trained: list[int] = []
         self.losses: list[Any] = []
         self.modes: list[Any] = []
-
-
-class _Tensors:
-    """Batches that tensors of the graph give."""
-
-    def __init__(self, inputs: list[Any], targets: list[Any], steps: int | None) -> None:
-        if steps is None:
-            raise ValueError(
-                "When using data tensors as input to a model, you should specify the `steps_per_epoch` argument.\n"
-                + errors.message("tensors without a number of steps", "a number", "fit(..., steps_per_epoch=100)")
-            )
-        self.inputs, self.targets, self.steps, self.samples = inputs, targets, steps, None
-
-    def batches(self) -> Any:
-        """The batches of one epoch."""
-        for _ in range(self.steps or 0):
-            inputs, targets = (
-                state.get_session().run([self.inputs, self.targets])
-                if not state.is_eager()
-                else (self.inputs, self.targets)
-            )
-            yield batch_sources.rows_of(inputs), [inputs, targets]
-
-    def begin_anew(self) -> None:
-        """Nothing: each step has the tensors' values."""
-
-    def close(self) -> None:
-        """Nothing to let go of."""
 
 
 def _value(x: Any) -> Any:

@@ -129,6 +129,7 @@ _NAMES: dict[str, dict[str, Any]] = {
     },
     "layers": {
         **_layers,
+        "DenseFeatures": utilities.DenseFeatures,
         **{name: getattr(merging, name) for name in _functions},
         "Input": network.Input,
         "InputSpec": layer.InputSpec,

@@ -9,6 +9,7 @@ Keras' own (:func:`graph`), from which layers are applied anew to values.
 from __future__ import annotations
 
 import contextlib
+import threading
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -153,9 +154,9 @@ def learning_phase() -> Any:
     at once.
     """
     state = _here()
+    if is_eager():  # the placeholder, if there is one, is that of the graph of symbolic inputs
+        return 0 if state.phase is None or isinstance(state.phase, tf.Tensor) else state.phase
     if state.phase is None:
-        if is_eager():
-            return 0
         with tf.name_scope(None), graph().as_default():
             state.phase = tf.placeholder_with_default(False, (), name="keras_learning_phase")
     return state.phase
@@ -187,6 +188,27 @@ def learning_phase_scope(value: int) -> Iterator[int]:
         yield value
     finally:
         state.phase = before
+
+
+# -------------------------------------------------------------------------------------------------------------- frozen
+_compiled_as = threading.local()
+
+
+@contextlib.contextmanager
+def frozen_layers(layers: frozenset[int]) -> Iterator[None]:
+    """A block in which these layers, by identity, are the frozen ones: those of the time when a model was compiled."""
+    before = getattr(_compiled_as, "frozen", None)
+    _compiled_as.frozen = layers
+    try:
+        yield
+    finally:
+        _compiled_as.frozen = before
+
+
+def is_frozen(layer: Any) -> bool:
+    """Whether a layer does not learn, as a model was compiled if a step of it is built, else by its ``trainable``."""
+    frozen = getattr(_compiled_as, "frozen", None)
+    return not layer.trainable if frozen is None else id(layer) in frozen
 
 
 # ------------------------------------------------------------------------------------------------------------ sessions

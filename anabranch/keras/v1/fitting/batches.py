@@ -160,6 +160,8 @@ def sample_weights(
 class Arrays:
     """Batches of arrays."""
 
+    ran_out = False
+
     def __init__(self, groups: Sequence[Sequence[Any]], batch_size: int, shuffle: Any = False) -> None:
         self.groups, self.batch_size, self.shuffle = groups, batch_size, shuffle
         self.samples = rows_of([array for group in groups for array in group])
@@ -187,6 +189,94 @@ class Arrays:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+
+class Repeated:
+    """The same arrays, or what tensors of a graph give, in each of a number of steps.
+
+    Args:
+        groups: inputs, targets and, if there are any, weights.
+        steps: number of steps in an epoch.
+        argument: what the program says the number by.
+
+    Raises:
+        ValueError: the number is not known.
+    """
+
+    ran_out = False
+
+    def __init__(self, groups: list[list[Any]], steps: int | None, argument: str) -> None:
+        if steps is None:
+            raise ValueError(
+                f"When using data tensors as input to a model, you should specify the `{argument}` argument.\n"
+                + errors.message("tensors without a number of steps", "a number", f"{argument}=100")
+            )
+        self.groups, self.steps, self.samples = groups, steps, None
+        self._has_tensors = any(isinstance(one, tf.Tensor) and not one.has_value for group in groups for one in group)
+
+    def batches(self) -> Iterator[tuple[int, list[list[Any]]]]:
+        """The batches of one epoch, with their sizes."""
+        whole = [[_dense(one) for one in group] for group in self.groups]
+        for _ in range(self.steps):
+            batch = self._evaluated() if self._has_tensors else whole
+            yield rows_of(batch[0]) if batch[0] else 1, batch
+
+    def _evaluated(self) -> list[list[Any]]:
+        session = state.get_session()
+        tensors = [[one for one in group if isinstance(one, tf.Tensor)] for group in self.groups]
+        values = [iter(group) for group in session.run(tensors)]
+        return [
+            [next(given) if isinstance(one, tf.Tensor) else one for one in group]
+            for group, given in zip(self.groups, values, strict=True)
+        ]
+
+    def begin_anew(self) -> None:
+        """Nothing: each step has all there is."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def check_dataset(x: Any, y: Any, batch_size: Any, steps: int | None, argument: str) -> None:
+    """Refuse what does not go with a dataset or an iterator: ValueError."""
+    if batch_size is not None:
+        raise ValueError(
+            f"The `batch_size` argument must not be specified for the given input type. Received input: {x}\n"
+            + errors.message(f"batch_size={batch_size} and a dataset", "the dataset alone", "dataset.batch(32)")
+        )
+    if y is not None:
+        raise ValueError(
+            "You passed a dataset or dataset iterator as input `x` to your model. In that case, you should not "
+            "specify a target (`y`) argument, since the dataset or dataset iterator generates both input data and "
+            f"target data. Received: {x}\n"
+            + errors.message(
+                "a dataset and targets", "pairs from the dataset", "tf.data.Dataset.zip((inputs, targets))"
+            )
+        )
+    if steps is None and isinstance(x, tf.data.Iterator):
+        raise ValueError(
+            f"When using iterators as input to a model, you should specify the `{argument}` argument.\n"
+            + errors.message("an iterator without a number of steps", "a number, or the dataset", f"{argument}=100")
+        )
+    if steps is None and isinstance(x, tf.data.Dataset) and _is_endless(x):
+        raise ValueError(
+            f"When passing an infinitely repeating dataset, you must specify the `{argument}` argument.\n"
+            + errors.message("a dataset without an end", "a number of steps", f"{argument}=100")
+        )
+
+
+def _is_endless(dataset: Any) -> bool:
+    size = tf.data.experimental.cardinality(dataset)
+    number = size.numpy() if state.is_eager() else state.get_session().run(size)
+    return int(number) == tf.data.experimental.INFINITE_CARDINALITY
+
+
+def one_batch(source: Any) -> tuple[Any, Any, Any]:
+    """Inputs, targets and weights from a dataset, of which it is the first batch, or an iterator, of which the next."""
+    element = next(Batches(source, 1, None)._elements())
+    parts = element if isinstance(element, tuple) else (element,)
+    inputs, targets, weights = (*parts, None, None)[:3]
+    return inputs, targets, weights
 
 
 def _rows(array: Any, rows: np.ndarray) -> Any:
@@ -219,6 +309,8 @@ class Batches:
         self.source, self.prepare, self.shuffle = source, prepare, shuffle
         self.steps = len(source) if steps is None and is_indexed(source) else steps
         self.samples: int | None = None
+        self.ran_out = False
+        """Whether the source ended before a number of steps that the program asked for."""
         self._iterator: Any = None
         self._in_graph: Any = None
         """In a graph: what begins anew, and the next element."""
@@ -267,6 +359,7 @@ class Batches:
             except StopIteration:
                 self._iterator = None
                 if self.steps is not None:
+                    self.ran_out = True
                     tf.logging.warning(
                         "Your dataset iterator ran out of data; interrupting training. Make sure "
                         "that your iterator can "

@@ -272,7 +272,8 @@ class GraphSteps:
             if kind == "train":
                 with tf.name_scope("training"):
                     taken = self.compiled.optimizer.get_updates(loss=total, params=self.params())
-                updates = [*taken, *model.updates]
+                with state.frozen_layers(model._frozen_layers):
+                    updates = [*taken, *model.updates]
             phase = state.symbolic_phase()
             if phase is not None:
                 places.append(phase)
@@ -289,7 +290,9 @@ class GraphSteps:
         """One step: of ``'train'`` and ``'test'`` the loss and metrics, of ``'predict'`` the outputs."""
         weighted = weights is not None and kind != "predict"
         function, has_phase = self._function(kind, weighted)
-        arrays = [x for x, place in zip(inputs, self.model.inputs, strict=True) if any(place is p for p in self.inputs)]
+        # A model whose inputs are tensors that have values is run without data.
+        places = self.model.inputs if inputs else []
+        arrays = [x for x, place in zip(inputs, places, strict=True) if any(place is p for p in self.inputs)]
         values = [*arrays, *([] if kind == "predict" else targets), *((weights or []) if weighted else [])]
         if has_phase:
             values.append(kind == "train")
@@ -329,7 +332,8 @@ class EagerSteps:
             params = list(self.model._collected_trainable_weights)
             optimizer = self.compiled.optimizer
             with tf.GradientTape() as tape:
-                total, reported = self._loss(inputs, targets, weights, True)
+                with state.frozen_layers(self.model._frozen_layers):
+                    total, reported = self._loss(inputs, targets, weights, True)
             gradients = tape.gradient(total, params)
             if hasattr(optimizer, "_clipped"):
                 gradients = [None if g is None else optimizer._clipped(g) for g in gradients]

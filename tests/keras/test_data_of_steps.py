@@ -1,0 +1,72 @@
+"""What `fit`, `evaluate` and `predict` of ``tf.keras`` take with a number of steps, and what they refuse."""
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.eager import mode
+
+X = np.arange(12, dtype=np.float32).reshape(12, 1)
+
+
+@pytest.fixture(params=["graph", "eager"], autouse=True)
+def where(request):
+    with mode.eager_mode() if request.param == "eager" else tf.Graph().as_default():
+        yield request.param
+
+
+def model():
+    made = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,), kernel_initializer="ones")])
+    made.compile(tf.train.GradientDescentOptimizer(0.0), "mse")
+    return made
+
+
+def pairs(count=-1):
+    return tf.data.Dataset.from_tensor_slices((X, X + 1.0)).batch(4).repeat(count)
+
+
+def test_arrays_with_steps_are_taken_whole_in_each():
+    assert model().predict(X, steps=3, batch_size=4).shape == (36, 1)
+    assert model().evaluate(X, X + 2.0, steps=2, verbose=0) == pytest.approx(4.0)
+    assert model().fit(X, X * 2.0, steps_per_epoch=2, verbose=0).history["loss"] == pytest.approx([42.166668])
+
+
+def test_datasets_and_iterators():
+    assert model().fit(pairs(), steps_per_epoch=2, epochs=2, verbose=0).history["loss"] == [1.0, 1.0]
+    iterator = tf.compat.v1.data.make_one_shot_iterator(pairs())
+    assert model().evaluate(iterator, steps=2, verbose=0) == 1.0
+    assert model().predict(pairs(), steps=2).ravel().tolist() == list(range(8))
+    assert model().train_on_batch(pairs()) == 1.0
+
+
+def test_training_stops_where_batches_end(caplog):
+    history = model().fit(pairs(1), steps_per_epoch=2, epochs=4, verbose=0).history
+    assert history["loss"] == [1.0, 1.0]
+    batches = ((X[i : i + 4], X[i : i + 4]) for i in (0, 4))
+    assert model().fit(batches, steps_per_epoch=3, epochs=2, verbose=0).history["loss"] == [0.0]
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match="infinitely repeating dataset, you must specify the `steps_per_epoch`"):
+        model().fit(pairs(), verbose=0)
+    with pytest.raises(ValueError, match="When using iterators as input to a model, you should specify the `steps`"):
+        model().evaluate(tf.compat.v1.data.make_one_shot_iterator(pairs()), verbose=0)
+    with pytest.raises(ValueError, match="`batch_size` argument must not be specified"):
+        model().fit(pairs(), batch_size=4, steps_per_epoch=1, verbose=0)
+    with pytest.raises(ValueError, match="should not specify a target"):
+        model().fit(pairs(), X, steps_per_epoch=1, verbose=0)
+    with pytest.raises(ValueError, match="No data provided for"):
+        model().evaluate(steps=2, verbose=0)
+
+
+def test_a_model_of_tensors_needs_no_data(where):
+    if where == "eager":
+        pytest.skip("tensors of a graph are meant")
+    inputs, targets = tf.compat.v1.data.make_one_shot_iterator(pairs()).get_next()
+    place = tf.keras.Input(tensor=inputs)
+    made = tf.keras.Model(place, tf.keras.layers.Dense(1, kernel_initializer="ones")(place))
+    made.compile(tf.train.GradientDescentOptimizer(0.0), "mse", target_tensors=[targets])
+    assert made.fit(steps_per_epoch=2, verbose=0).history["loss"] == [1.0]
+    assert made.evaluate(steps=2, verbose=0) == 1.0
+    with pytest.raises(ValueError, match="you should specify the `steps_per_epoch` argument"):
+        made.fit(verbose=0)
