@@ -143,7 +143,8 @@ saver: train @train.saving.saver_builder @train.saving.saver @compat.internal.pr
 checkpoint_ops: @compat.internal.checkpoint_ops
 warm_starting_util: @train.warm_starting train
 training checkpoint_management checkpoint_utils learning_rate_decay: train
-learning_rate_decay_v2 session_run_hook basic_session_run_hooks monitored_session session_manager supervisor: train
+learning_rate_decay_v2 session_run_hook basic_session_run_hooks session_manager supervisor: train
+monitored_session: train @compat.internal.training_internals
 queue_runner queue_runner_impl coordinator input device_setter server_lib sync_replicas_optimizer: train
 evaluation: train @compat.internal.training_internals
 saver_pb2 checkpoint_state_pb2: =protos

@@ -149,6 +149,47 @@ class _Layer:
         self._sess, self.run, self.graph = inner, run, whole.graph
 
 
+def run_with_hooks(
+    session: Any,
+    hooks: Sequence[Any],
+    fetches: Any,
+    feed_dict: Any = None,
+    options: Any = None,
+    run_metadata: Any = None,
+) -> tuple[Any, bool]:
+    """Run a step of a session in which hooks take part; return its results, and whether one of them asked to stop."""
+    args = session_run_hook.SessionRunArgs(fetches, feed_dict, options)
+    context = session_run_hook.SessionRunContext(args, session)
+    asked: dict[int, Any] = {}
+    feeds = dict(feed_dict or {})
+    for number, hook in enumerate(hooks):
+        request = hook.before_run(context)
+        if request is None:
+            continue
+        if request.fetches is not None:
+            asked[number] = request.fetches
+        for key, value in (request.feed_dict or {}).items():
+            if any(key is known for known in feeds):
+                raise RuntimeError(
+                    f"Same tensor is fed by two hooks, or by a hook and the run: {key}\n"
+                    + errors.message(f"{key} fed twice", "one value for each tensor", "drop one of the feeds")
+                )
+            feeds[key] = value
+        options = _merged(options, request.options)
+    if run_metadata is None and options is not None:  # hooks that ask for statistics read them here
+        run_metadata = config_pb2.RunMetadata()
+    results = session.run(
+        {"caller": [] if fetches is None else fetches, "hooks": asked},
+        feed_dict=feeds,
+        options=options,
+        run_metadata=run_metadata,
+    )
+    for number, hook in enumerate(hooks):
+        values = session_run_hook.SessionRunValues(results["hooks"].get(number), options, run_metadata)
+        hook.after_run(context, values)
+    return None if fetches is None else results["caller"], context.stop_requested
+
+
 class _Monitored:
     """What MonitoredSession and SingularMonitoredSession share."""
 
@@ -228,37 +269,9 @@ class _Monitored:
             raise RuntimeError("Run called even after should_stop requested.\nwhile not session.should_stop():")
 
     def _run_once(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        args = session_run_hook.SessionRunArgs(fetches, feed_dict, options)
-        context = session_run_hook.SessionRunContext(args, self._session)
-        asked: dict[int, Any] = {}
-        feeds = dict(feed_dict or {})
-        for number, hook in enumerate(self._hooks):
-            request = hook.before_run(context)
-            if request is None:
-                continue
-            if request.fetches is not None:
-                asked[number] = request.fetches
-            for key, value in (request.feed_dict or {}).items():
-                if any(key is known for known in feeds):
-                    raise RuntimeError(
-                        f"Same tensor is fed by two hooks, or by a hook and the run: {key}\n"
-                        + errors.message(f"{key} fed twice", "one value for each tensor", "drop one of the feeds")
-                    )
-                feeds[key] = value
-            options = _merged(options, request.options)
-        if run_metadata is None and options is not None:  # hooks that ask for statistics read them here
-            run_metadata = config_pb2.RunMetadata()
-        results = self._session.run(
-            {"caller": [] if fetches is None else fetches, "hooks": asked},
-            feed_dict=feeds,
-            options=options,
-            run_metadata=run_metadata,
-        )
-        for number, hook in enumerate(self._hooks):
-            values = session_run_hook.SessionRunValues(results["hooks"].get(number), options, run_metadata)
-            hook.after_run(context, values)
-        self._stop = self._stop or context.stop_requested
-        return None if fetches is None else results["caller"]
+        results, stop = run_with_hooks(self._session, self._hooks, fetches, feed_dict, options, run_metadata)
+        self._stop = self._stop or stop
+        return results
 
     def _call(self, run: Callable[[], Any]) -> Any:
         try:

@@ -1,16 +1,18 @@
-"""Evaluation, event files and gradients under names that TensorFlow's modules keep to themselves."""
+"""Evaluation, sessions with hooks, event files and gradients: names that TensorFlow's modules keep to themselves."""
 
 from __future__ import annotations
 
 import os
 import socket
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import anabranch as tf
 from anabranch.compat.v2 import gradients
 from anabranch.contrib.training import evaluation
 from anabranch.core.protos import event_pb2
+from anabranch.train import monitored_session
 
 _StopAfterNEvalsHook = evaluation.StopAfterNEvalsHook
 _evaluate_once = evaluation.evaluate_once
@@ -76,3 +78,74 @@ def TF_TryEvaluateConstant_wrapper(graph: Any, tensor: Any) -> Any:
     """
     del graph  # the tensor knows it
     return tf.get_static_value(tensor)
+
+
+class _WrappedSession:
+    """A session around another one.
+
+    Args:
+        sess: a session, or one of these.
+    """
+
+    def __init__(self, sess: Any) -> None:
+        self._sess = sess
+
+    @property
+    def graph(self) -> Any:
+        """The graph of the session."""
+        return self._sess.graph
+
+    @property
+    def sess_str(self) -> Any:
+        """The target of the session."""
+        return self._sess.sess_str
+
+    def should_stop(self) -> bool:
+        """Whether the loop of steps should end: it was asked to, here or in a session inside, or all is closed."""
+        if self._check_stop() or self._sess is None:
+            return True
+        return isinstance(self._sess, _WrappedSession) and self._sess.should_stop()
+
+    def _check_stop(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Close the session inside."""
+        if self._sess is not None:
+            self._sess.close()
+            self._sess = None
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a step."""
+        return self._sess.run(*args, **kwargs)
+
+    def run_step_fn(self, step_fn: Any, raw_session: Any, run_with_hooks: Any) -> Any:
+        """Call a function of a step with its context."""
+        return step_fn(monitored_session.StepContext(raw_session, run_with_hooks or self.run))
+
+
+class _HookedSession(_WrappedSession):
+    """A session in whose steps hooks take part; their ``begin`` and ``after_create_session`` are the caller's affair.
+
+    Args:
+        sess: a session, or one around it.
+        hooks: ``SessionRunHook`` objects.
+    """
+
+    def __init__(self, sess: Any, hooks: Sequence[Any]) -> None:
+        super().__init__(sess)
+        self._hooks = hooks
+        self._should_stop = False
+
+    def _check_stop(self) -> bool:
+        return self._should_stop
+
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """Like ``Session.run``, with hooks."""
+        if self.should_stop():
+            raise RuntimeError("Run called even after should_stop requested.")
+        results, stop = monitored_session.run_with_hooks(
+            self._sess, self._hooks, fetches, feed_dict, options, run_metadata
+        )
+        self._should_stop = self._should_stop or stop
+        return results

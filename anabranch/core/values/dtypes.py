@@ -283,8 +283,10 @@ def as_dtype(type_value: Any) -> DType:
 
 def _as_dtype_slowly(value: Any) -> DType:
     """Look up what is not a key: numbers, other spellings of NumPy types, and objects that have a dtype."""
-    if isinstance(value, (int, _np.integer)) and not isinstance(value, builtins.bool):
-        if (known_dtype := _BY_ENUM.get(int(value))) is not None:
+    number = isinstance(value, (builtins.int, builtins.float, builtins.complex, _np.integer))
+    if number and not isinstance(value, _np.inexact):
+        # Of any type of Python's, like TensorFlow: tf.random_normal(shape, 0, 0, 1.0) has 1.0 here, which is float32.
+        if (known_dtype := _BY_ENUM.get(value)) is not None:  # type: ignore[call-overload]
             return known_dtype
     elif isinstance(value, (_np.dtype, type, str)):
         try:

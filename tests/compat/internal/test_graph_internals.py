@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from unittest import mock
 
@@ -109,6 +110,48 @@ def test_sessions():
     assert "_output_shapes" in tf.Session(config=config).graph_def.node[0].attr
     attributes = session_names._DeviceAttributes("/job:w/task:1/cpu:0", "CPU", 10)
     assert str(attributes) == "_DeviceAttributes(/job:w/task:1/device:CPU:0, CPU, 10)"
+
+
+class _Counting(tf.train.SessionRunHook):
+    def __init__(self, tensor, last):
+        self.tensor, self.last, self.seen = tensor, last, []
+
+    def before_run(self, run_context):
+        return tf.train.SessionRunArgs(self.tensor)
+
+    def after_run(self, run_context, run_values):
+        self.seen.append(run_values.results)
+        if run_values.results >= self.last:
+            run_context.request_stop()
+
+
+def test_a_session_with_hooks_around_one_of_the_program():
+    hook.install()
+    try:
+        wrapping = importlib.import_module("tensorflow.python.training.monitored_session")
+        hooked_session = wrapping._HookedSession
+    finally:
+        hook.uninstall()
+    count = tf.Variable(0.0, use_resource=True)
+    step = count.assign_add(1.0)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        inner = _Counting(step, 2.0)
+        hooked = hooked_session(session, [inner])
+        outer = hooked_session(hooked, [_Counting(tf.constant(0.0), 9.0)])
+        assert outer.graph is session.graph
+        assert outer.run(None) is None
+        assert not outer.should_stop()
+        assert outer.run_step_fn(lambda context: context.run_with_hooks({"a": count * 2.0}), session, None)["a"] in (
+            2,
+            4,
+        )
+        assert inner.seen == [1.0, 2.0]
+        assert outer.should_stop()
+        with pytest.raises(RuntimeError, match="Run called even after should_stop requested"):
+            hooked.run(count)
+        hooked.close()
+        assert hooked.should_stop()
 
 
 def test_functions_of_logging_can_be_replaced():

@@ -108,7 +108,15 @@ def test_spellings(spelling, name):
 
 
 @pytest.mark.parametrize(
-    "bad", [None, True, 1.0, 0, 26, 999, "foo", "2f4", list, dict, np.dtype("M8[s]"), [], {}, ["float32"]]
+    ("number", "name"),
+    [(1.0, "float32"), (True, "float32"), (np.int64(3), "int32"), (107.0, "string_ref"), (1 + 0j, "float32")],
+)
+def test_numbers_of_any_type_stand_for_types(number, name):
+    assert as_dtype(number).name == name
+
+
+@pytest.mark.parametrize(
+    "bad", [None, False, 1.5, 0, 26, 999, "foo", "2f4", list, dict, np.dtype("M8[s]"), [], {}, ["float32"]]
 )
 def test_what_is_no_type_is_refused_in_three_parts(bad):
     with pytest.raises(
