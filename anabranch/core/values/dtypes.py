@@ -286,7 +286,7 @@ def _as_dtype_slowly(value: Any) -> DType:
     number = isinstance(value, (builtins.int, builtins.float, builtins.complex, _np.integer))
     if number and not isinstance(value, _np.inexact):
         # Of any type of Python's, like TensorFlow: tf.random_normal(shape, 0, 0, 1.0) has 1.0 here, which is float32.
-        if (known_dtype := _BY_ENUM.get(value)) is not None:  # type: ignore[call-overload]
+        if (known_dtype := _BY_ENUM.get(value)) is not None:
             return known_dtype
     elif isinstance(value, (_np.dtype, type, str)):
         try:
