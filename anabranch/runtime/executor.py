@@ -332,6 +332,9 @@ class Executor:
             raise _CutAnew from None
         except errors.OpError as problem:
             if self.plan.tier == "interpreted":
+                if stretches.reorders(segment):
+                    segment.in_turn, segment.stretches = True, None
+                    raise _CutAnew from None
                 raise
             raise first_failure.of(attempt, items[reached:], problem, host_ops.run) from problem.__cause__
         if self.plan.nested:

@@ -9,7 +9,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
-from anabranch.core.contract import faults, kernels
+from anabranch.core.contract import faults, kernels, opdef
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey
@@ -73,9 +73,7 @@ def run(attempt: Attempt, item: HostItem, in_turn: bool = False) -> None:
             attempt.memo[op] = (operands, values)
     writes = item.writes
     for key, value in zip(writes, values, strict=False):
-        # An assignment hands on its operand, which may be the caller's own feed; an update makes a new array.
-        keep = definition.effect.reads or isinstance(value, kernels.HandedOver)
-        env[key] = np.asarray(value) if keep else np.array(value)
+        env[key] = stored(value, definition.effect.reads)
     rest = iter(values[len(writes) :])
     for output in op._outputs:
         if not (output.dtype.is_ref and writes):
@@ -115,6 +113,8 @@ def short_form(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], bool] | 
     """
     op = item.op
     definition, outputs = op.definition, op._outputs
+    if definition.effect.kind == "write":
+        return _form_of_update(plan, item)
     if definition.effect.kind != "pure" or not only_computes(op) or item.writes or not plan.fed.isdisjoint(outputs):
         return None
     if any(key is None or isinstance(key, StateKey) or key in plan.handles for key in item.sources):
@@ -163,6 +163,51 @@ def short_form(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], bool] | 
         return True
 
     return compute
+
+
+def _form_of_update(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], bool] | None:
+    """What runs an op that replaces variables by what it computes: an optimizer has one for each variable of a step."""
+    op, writes = item.op, item.writes
+    definition = op.definition
+    kernel, checks = definition.host_kernel or definition.kernel, definition.checks
+    if definition.predication is not opdef.SELECT or kernel is None or kernels.needs_lax(definition):
+        return None
+    if definition.may_block or definition.allows_uninitialized or not plan.fed.isdisjoint(op._outputs):
+        return None
+    if not writes or not all(output.dtype.is_ref for output in op._outputs):
+        return None
+    context, attrs, sources = kernels.HostContext(op), op._attrs, item.sources
+    context.precision = plan.options.precision
+    reads = definition.effect.reads
+    most = sizes.host_memory()
+
+    def update(env: dict[Any, Any]) -> bool:
+        try:
+            operands = [None if key is None else to_host(env[key]) for key in sources]
+            if refused_by_shape(plan, op, operands) is not None:
+                return False
+            if checks is not None:
+                checks(context, operands, attrs)
+            with np.errstate(all="ignore"):
+                values = kernels.outputs_of(definition, attrs, kernel(context, operands, attrs))
+        except Exception:
+            return False  # the long way meets it, too, and says what it is
+        for value in values:
+            if type(value) is np.ndarray and value.nbytes > most:
+                return False
+        for key, value in zip(writes, values, strict=False):
+            env[key] = stored(value, reads)
+        return True
+
+    return update
+
+
+def stored(value: Any, reads: bool) -> np.ndarray:
+    """What an op that writes leaves of a value: a copy, unless it ``reads`` the old one and made another array.
+
+    An assignment hands on its operand, which may be the caller's own feed.
+    """
+    return np.asarray(value) if reads or isinstance(value, kernels.HandedOver) else np.array(value)
 
 
 def _form_of_distinct(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], bool] | None:

@@ -11,11 +11,18 @@ Left out, and run as before: ops with effects, random ones, those with bodies; w
 size the data decide, as its shapes change from step to step; ops that look at a variable's memory without copying it;
 ops whose outputs are fed. Large matrix products take several threads, as in their kernels. Nothing is straight while
 somebody watches the ops of a step.
+
+An optimizer for each of ten networks, or a draw in each layer, would cut a step into stretches of some ops each. So
+what only computes, reads or draws goes *before* what it does not depend on: values are named by the versions that they
+were computed from, so that no result changes, and it never goes behind a write that would take what it reads. Writes
+and bodies stay in their order; so do all ops of a segment that calls Python. If a step fails in this order, it is run
+again in that of its effects, which says what fails first, and the plan keeps to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import enum
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,11 +34,20 @@ from anabranch.core.graph.state_key import ValueKey
 from anabranch.ops.shared import unchecked
 from anabranch.runtime import host_ops
 from anabranch.runtime.attempt import Attempt
-from anabranch.runtime.interpreter.straight_line import MOST_FORMS, MOST_MISSES, RUN_ANEW, Builder, Code, only_computes
-from anabranch.runtime.plans.items import HostItem
+from anabranch.runtime.interpreter.straight_line import (
+    MOST_FORMS,
+    MOST_MISSES,
+    RUN_ANEW,
+    Builder,
+    Code,
+    only_computes,
+    only_draws,
+)
+from anabranch.runtime.plans.items import HostItem, Segment
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.borrowing import may_borrow
 from anabranch.runtime.values import to_host
+from anabranch.xla import known_values
 
 AFTER_RUNS = 3
 """So often a plan is run op by op: making the code takes as long as some runs."""
@@ -126,36 +142,102 @@ def of(attempt: Attempt, items: list[Any]) -> list[Any]:
         return items
     known = segment.stretches
     if known is None or known[0] is not items:
-        known = segment.stretches = items, list(_cut(plan, items))
+        known = segment.stretches = items, list(_cut(plan, segment, items))
     found: list[Any] = known[1]
     return found
 
 
-def _cut(plan: Plan, items: Iterable[Any]) -> Iterator[Any]:
-    changing: set[ValueKey] = set(plan.varying.open)
-    """What has another shape from step to step, or is a variable that is looked at without a copy."""
+def _cut(plan: Plan, segment: Segment, items: Sequence[Any]) -> Iterator[Any]:
+    computing = _computing(plan, items)
     stretch: list[HostItem] = []
-    for item in items:
-        if isinstance(item, HostItem) and _belongs(plan, item, changing):
+    for item in items if segment.in_turn or segment.calls_python else _gathered(items, computing):
+        if id(item) in computing:
             stretch.append(item)
             continue
         yield from _joined(plan, stretch)
         stretch = []
         yield item
-        if isinstance(item, HostItem):
-            op = item.op
-            if op in plan.lent_reads or op.definition.data_dependent_shape or not changing.isdisjoint(item.sources):
-                changing.update(op._outputs)
     yield from _joined(plan, stretch)
+
+
+def _computing(plan: Plan, items: Sequence[HostItem]) -> set[int]:
+    """The items that may be part of a stretch, by their ids."""
+    changing: set[ValueKey] = set(plan.varying.open)
+    """What has another shape from step to step, or is a variable that is looked at without a copy."""
+    computing: set[int] = set()
+    for item in items:
+        op = item.op
+        if _belongs(plan, item, changing):
+            computing.add(id(item))
+        elif op in plan.lent_reads or _data_decide(plan, item) or not changing.isdisjoint(item.sources):
+            changing.update(op._outputs)
+    return computing
+
+
+class _Kind(enum.Enum):
+    """Of an item: when it may run."""
+
+    COMPUTES = "in a stretch, as soon as what it needs is there"
+    FREE = "by itself, as soon as what it needs is there"
+    FIXED = "after those of its kind that are before it"
+
+
+def _kind(item: Any, computing: set[int]) -> _Kind:
+    if id(item) in computing:
+        return _Kind.COMPUTES
+    free = not item.writes and (only_draws(item.op) or only_computes(item.op))
+    return _Kind.FREE if free else _Kind.FIXED
+
+
+def _gathered(items: Sequence[HostItem], computing: set[int]) -> list[HostItem]:
+    """The items in an order in which those that compute are in few stretches; see the head of the module."""
+    missing = {key for item in items for key in (*item.op._outputs, *item.writes)}
+    """What is not there yet."""
+    waiting = [(item, _kind(item, computing)) for item in items]
+    order: list[HostItem] = []
+
+    def take(kind: _Kind) -> bool:
+        """Take the items of a kind that have all that they need; whether there were any."""
+        nonlocal waiting
+        left = []
+        stopped = False
+        for entry in waiting:
+            item = entry[0]
+            if entry[1] is kind and not stopped:
+                if missing.isdisjoint(item.sources):
+                    order.append(item)
+                    missing.difference_update(item.op._outputs, item.writes)
+                    continue
+                stopped = kind is _Kind.FIXED
+            left.append(entry)
+        taken = len(left) < len(waiting)
+        waiting = left
+        return taken
+
+    while take(_Kind.FREE) or take(_Kind.COMPUTES) or take(_Kind.FIXED):
+        pass
+    return order
+
+
+def reorders(segment: Segment) -> bool:
+    """Whether interpreted ops of a segment may have run in another order than that of their effects."""
+    return segment.stretches is not None and not segment.in_turn and not segment.calls_python
 
 
 def _joined(plan: Plan, items: list[HostItem]) -> list[Any]:
     return [Stretch(plan, items)] if len(items) >= LEAST_OPS else items
 
 
+def _data_decide(plan: Plan, item: HostItem) -> bool:
+    """Whether data decide the shapes that an op gives: not if these follow from shapes, like the axes of a sum."""
+    if not item.op.definition.data_dependent_shape:
+        return False
+    return not (known_values.folds(item.op) and known_values.follow_from_shapes(item.sources, plan.fed))
+
+
 def _belongs(plan: Plan, item: HostItem, changing: set[ValueKey]) -> bool:
     op = item.op
-    if item.writes or op in plan.lent_reads or not only_computes(op) or op.definition.data_dependent_shape:
+    if item.writes or op in plan.lent_reads or not only_computes(op) or _data_decide(plan, item):
         return False
     if not changing.isdisjoint(item.sources) or not plan.fed.isdisjoint(op._outputs):
         return False

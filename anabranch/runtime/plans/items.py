@@ -68,3 +68,5 @@ class Segment:
     items: list[Any] = dataclasses.field(default_factory=list)
     stretches: Any = None
     """Items that were seen interpreted, and the same with stretches in their place; ``interpreter/stretches.py``."""
+    in_turn: bool = False
+    """Whether its interpreted ops run in the order of their effects, since a step has failed in another one."""

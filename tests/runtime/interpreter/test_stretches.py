@@ -165,3 +165,73 @@ def test_a_caller_owns_what_it_gets(used):
             last += 1
             np.testing.assert_array_equal(given, np.ones(3))
         assert used
+
+
+def _several(length=10):
+    """Networks, each with an optimizer, that take turns with draws, writes and reads of what was written."""
+    x = tf.placeholder(tf.float32, [None, 4])
+    steps, looked_at = [], []
+    count = tf.get_variable("count", initializer=np.float32(1.0))
+    for i in range(length):
+        w = tf.get_variable(f"w{i}", initializer=np.full((4, 3), 0.1 * (i + 1), np.float32))
+        counted = tf.assign_add(count, 1.0, use_locking=True)
+        y = tf.nn.dropout(tf.tanh(tf.matmul(x, w)) + counted, keep_prob=0.7, seed=i)
+        loss = tf.reduce_mean(tf.square(y - tf.reduce_mean(x, 1, keep_dims=True))) / (1.0 + count)
+        with tf.control_dependencies([loss]):
+            step = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss, var_list=[w])
+        with tf.control_dependencies([step]):
+            looked_at.append(tf.reduce_sum(w * w.read_value()) + loss)
+        steps.append(step)
+    return x, steps, looked_at
+
+
+def test_ops_that_compute_go_before_writes_and_draws(used, monkeypatch):
+    def trained():
+        with tf.Graph().as_default():
+            x, steps, looked_at = _several()
+            with _session() as session:
+                session.run(tf.global_variables_initializer())
+                values = [
+                    session.run([steps, looked_at], {x: np.random.RandomState(i).randn(5, 4)})[1] for i in range(RUNS)
+                ]
+                return [np.asarray(values), *session.run(tf.global_variables())]
+
+    gathered = trained()
+    covered = sum(len(stretch.items) for stretch in used)
+    monkeypatch.setattr(stretches, "_gathered", lambda items, computing: items)
+    used.clear()
+    in_turn = trained()
+    assert covered > sum(len(stretch.items) for stretch in used)
+    for values, wanted in zip(gathered, in_turn, strict=True):
+        np.testing.assert_array_equal(values, wanted)
+
+
+def test_the_first_failure_in_the_order_of_effects_is_told(used):
+    x, rows = tf.placeholder(tf.float32, [5]), tf.placeholder(tf.int32, [2])
+    total = tf.get_variable("total", initializer=np.zeros(2, np.float32))
+    with tf.control_dependencies([tf.scatter_add(total, rows, [1.0, 1.0], name="first")]):
+        late = tf.gather(_chain(x), rows, name="later")
+        step = tf.assign_add(total, _chain(late))
+    with _session() as session:
+        session.run(total.initializer)
+        for _ in range(RUNS):
+            session.run(step, {x: np.ones(5), rows: [0, 1]})
+        assert used
+        for _ in range(2):
+            before = session.run(total)
+            with pytest.raises(tf.errors.InvalidArgumentError, match="5 is not in") as caught:
+                session.run(step, {x: np.ones(5), rows: [0, 5]})
+            assert caught.value.op.name == "first"
+            np.testing.assert_array_equal(session.run(total), before)
+        assert np.all(session.run(step, {x: np.ones(5), rows: [0, 1]}) > before)
+
+
+def test_axes_of_a_broadcast_do_not_keep_its_gradient_outside(used):
+    x = tf.placeholder(tf.float32, [None, 3])
+    w = tf.get_variable("w", initializer=np.ones((1, 3), np.float32))
+    gradient = tf.gradients(_chain(x * w), w)[0]
+    with _session() as session:
+        session.run(w.initializer)
+        for batch in (2, 2, 2, 2, 2, 3, 3, 3, 3, 3):
+            assert session.run(gradient, {x: np.ones((batch, 3))}).shape == (1, 3)
+    assert any(item.op is gradient.op for stretch in used for item in stretch.items)
