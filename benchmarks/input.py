@@ -1,8 +1,11 @@
 """Measure what input costs: lines, examples, tables, rows in memory, functions; here and in TensorFlow's `tf.data`.
 
-    python benchmarks/input.py [--peer PYTHON_WITH_TENSORFLOW] [--rounds 3] [--only ROW,ROW]
+    python benchmarks/input.py [--peer PYTHON_WITH_TENSORFLOW] [--torch PYTHON_WITH_PYTORCH] [--grain PYTHON_WITH_GRAIN]
+        [--rounds 3] [--only ROW,ROW]
 
-Prints microseconds of CPU time per element (median of rounds, the two taking turns), each round in a fresh process.
+Prints microseconds of CPU time per element (median of rounds, all taking turns), each round in a fresh process; what
+PyTorch's DataLoader (without workers, and with two) and Grain take for the rows that they have is measured by
+`benchmarks/input_loaders.py`.
 Rows `mapped` (``map(x * 2 + 1).batch(128)``), `shuffled` (50,000 x 784 floats, shuffled, batches of 128; beside it the
 same rows gathered by hand) and `words` (lines, split, counted, in buckets by length, padded) read what is in memory.
 `images` are JPEG of 500 x 375: decoded, cropped at random, flipped, resized to 224, normalised, batches of 32; elements
@@ -148,6 +151,8 @@ def main():
     """Take turns with the peer, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", help="a Python that has TensorFlow")
+    parser.add_argument("--torch", help="a Python that has PyTorch")
+    parser.add_argument("--grain", help="a Python that has Grain")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--measure", help="measure one library in this process: anabranch or tensorflow")
     parser.add_argument("--folder")
@@ -164,17 +169,26 @@ def main():
             tf.disable_eager_execution()
         print(json.dumps(measured(tf, options.folder, only)))
         return
-    pythons = {"anabranch": sys.executable}
-    if options.peer:
-        pythons["tensorflow"] = options.peer
-    found: dict = {name: [] for name in pythons}
     with tempfile.TemporaryDirectory() as folder:
+        commands = {"anabranch": [sys.executable, __file__, "--measure", "anabranch"]}
+        if options.peer:
+            commands["tensorflow"] = [options.peer, __file__, "--measure", "tensorflow"]
+        loaders = os.path.join(os.path.dirname(os.path.abspath(__file__)), "input_loaders.py")
+        if options.torch:
+            commands["torch"] = [options.torch, loaders, "torch"]
+            commands["torch, 2 workers"] = [options.torch, loaders, "torch", "--workers", "2"]
+        if options.grain:
+            commands["grain"] = [options.grain, loaders, "grain"]
+        results: dict = {name: [] for name in commands}
         for _ in range(options.rounds):
-            for name, python in pythons.items():
-                command = [python, __file__, "--measure", name, "--folder", folder, "--only", options.only]
-                found[name].append(json.loads(subprocess.run(command, capture_output=True, check=True).stdout))
+            for name, command in commands.items():
+                process = subprocess.run(
+                    [*command, "--folder", folder, "--only", options.only], capture_output=True, check=True
+                )
+                results[name].append(json.loads(process.stdout))
     for row in only or NAMES:
-        medians = {name: statistics.median(result[row] for result in results) for name, results in found.items()}
+        measured_by = {name: [result[row] for result in rounds if row in result] for name, rounds in results.items()}
+        medians = {name: statistics.median(values) for name, values in measured_by.items() if values}
         print(f"{row:10}" + "".join(f"  {name} {value:8.2f} us" for name, value in medians.items()))
 
 
