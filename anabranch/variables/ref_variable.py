@@ -104,7 +104,10 @@ class RefVariable(Variable):
         return self._snapshot
 
     def read_value(self) -> Tensor:
-        return build("Identity", self._variable, name="read")
+        # A function that is called outside the step captures values, which it reads anew for each call.
+        called = get_default_graph().current_body.called
+        source = self._variable if called is None else self._snapshot
+        return build("Identity", source, name="read")
 
     def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
         """Rows ``indices`` of the value."""

@@ -183,15 +183,70 @@ def test_a_variable_with_a_handle_is_read_when_the_function_runs():
         assert session.run(element) == 20
 
 
-def test_a_plain_variable_is_read_when_the_iterator_is_made():
-    factor = tf.Variable(2, dtype=tf.int64)
-    iterator = D.range(1, 10).map(lambda x: x * factor).make_initializable_iterator()
+READERS = {
+    # a dataset whose elements are those of range(100) and what a variable holds, where TensorFlow 1.15 reads it
+    "map": lambda d, v: d.map(lambda x: x + v),
+    "threads": lambda d, v: d.map(lambda x: x + v, num_parallel_calls=2),
+    "read_value": lambda d, v: d.map(lambda x: x + v.read_value()),
+    "identity": lambda d, v: (lambda w: d.map(lambda x: x + w))(tf.identity(v)),
+    "flat_map": lambda d, v: d.flat_map(lambda x: D.from_tensors(x + v)),
+    "within": lambda d, v: d.flat_map(lambda x: D.range(1).map(lambda y: x + v)),
+    "a branch": lambda d, v: d.map(lambda x: tf.cond(x >= 0, lambda: x + v, lambda: x)),
+    "a drawing function": lambda d, v: d.map(lambda x: x + v + tf.random_uniform([], 0, 1, tf.int64), 2),
+    "scan": lambda d, v: d.apply(tf.data.experimental.scan(tf.constant(0, tf.int64), lambda n, x: (n, x + v))),
+    "map_and_batch": lambda d, v: d.apply(tf.data.experimental.map_and_batch(lambda x: x + v, 1)).map(tf.squeeze),
+}
+
+
+@pytest.mark.parametrize("name", sorted(READERS))
+def test_a_plain_variable_is_read_when_the_function_runs(name):
+    variable = tf.Variable(0, dtype=tf.int64)
+    iterator = READERS[name](D.range(100), variable).make_initializable_iterator()
     element = iterator.get_next()
     with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+        session.run(variable.initializer)
         session.run(iterator.initializer)
-        session.run(factor.assign(10))
-        assert session.run(element) == 2
+        assert [session.run(element) for _ in range(2)] == [0, 1]
+        session.run(variable.assign_add(10))
+        assert [session.run(element) for _ in range(2)] == [12, 13]
+        session.run(variable.assign(100))
+        assert [session.run(element) for _ in range(2)] == [104, 105]
+        session.run(iterator.initializer)
+        assert session.run(element) == 100
+
+
+def test_batches_that_a_function_makes_at_once_read_a_plain_variable_anew():
+    variable = tf.Variable([1.0, 2.0])
+    iterator = D.from_tensor_slices(np.ones([40, 2], np.float32)).map(lambda x: x * variable).batch(4)
+    iterator = iterator.make_initializable_iterator()
+    element = iterator.get_next()
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        session.run(iterator.initializer)
+        for step in range(1, 6):
+            np.testing.assert_array_equal(session.run(element), np.tile([[step, 2.0 * step]], [4, 1]))
+            session.run(variable.assign([step + 1.0, 2.0 * step + 2.0]))
+
+
+@pytest.mark.parametrize("source", ["computed", "fed"])
+def test_a_value_that_is_not_the_variables_own_stays_as_it_was(source):
+    variable = tf.Variable(1, dtype=tf.int64)
+    read = variable.value()
+    value = variable * 1 if source == "computed" else read
+    iterator = D.range(9).map(lambda x: x + value).make_initializable_iterator()
+    element = iterator.get_next()
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        session.run(iterator.initializer, {read: 5} if source == "fed" else {})
+        first = session.run(element)
+        session.run(variable.assign(50))
+        assert (first, session.run(element)) == ((5, 6) if source == "fed" else (1, 2))
+
+
+def test_a_function_does_not_write_to_a_plain_variable():
+    variable = tf.Variable(0, dtype=tf.int64)
+    with pytest.raises(ValueError, match="the reference 'Variable:0' in function"):
+        D.range(9).map(lambda x: variable.assign_add(x))
 
 
 def test_a_function_may_write_a_variable():

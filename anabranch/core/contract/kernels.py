@@ -125,6 +125,19 @@ class PreparedFunction(Protocol):
         """Why it has no such form, if that is known."""
 
 
+class LiveValue:
+    """A captured value that is read from the variable of ``maker`` for each call of the function that captures it.
+
+    ``value`` is what the variable held when it was captured.
+    """
+
+    __slots__ = ("maker", "value")
+
+    def __init__(self, maker: Any, value: Any) -> None:
+        self.maker = maker
+        self.value = value
+
+
 class Functions:
     """Call functions (attributes ``Func(captures=...)``) for kernels, and for the objects that these make.
 
@@ -133,7 +146,11 @@ class Functions:
     """
 
     def prepare(self, body: Any, captured: Sequence[Any]) -> PreparedFunction:
-        """The function of ``body`` with the values that it captures."""
+        """The function of ``body`` with the values that it captures, some of which may be a :class:`LiveValue`."""
+        raise NotImplementedError
+
+    def committed(self, maker: Any) -> Any:
+        """The committed value of the variable that an op makes; None if there is none here."""
         raise NotImplementedError
 
     def with_own_streams(self) -> Functions:

@@ -32,10 +32,12 @@ from anabranch.core.contract.kernels import Functions, PreparedFunction
 from anabranch.core.contract.opdef import PURE, Attr, List, NotDifferentiable, String, define
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of, functions_of
+from anabranch.core.graph.operation import Operation
 from anabranch.core.live_set import LiveSet
 from anabranch.core.values import dtypes, shapes, spare_arrays
 from anabranch.ops.data import fingerprints
 from anabranch.ops.data.random_words import RandomWords
+from anabranch.ops.data.resources.live_captures import live
 
 Element = tuple[Any, ...]
 Rows = range | np.ndarray
@@ -648,9 +650,12 @@ def stage(
             for spec in definition.inputs:
                 bounds = definition.input_range(spec.name, given)
                 operands[spec.name] = tuple(values[bounds]) if spec.is_list else values[bounds.start]
+                if spec.name in captures and operands[spec.name] and isinstance(ctx.op, Operation):
+                    operands[spec.name] = live(ctx.op._inputs[bounds], operands[spec.name], ctx.functions)
             return cls(ctx, given, operands)
 
         operand_names = (part.partition(":")[0].strip() for part in inputs.split(","))
+        captures = {attr.captures for attr in (attrs or {}).values() if attr.captures}
         scalars = dict.fromkeys((name for name in operand_names if name in SCALARS), 0)
         definition = define(
             type_name,

@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import faults, kernels
 from anabranch.core.graph.body import Body
@@ -111,10 +113,25 @@ class BodyCalls(kernels.Functions):
         if places:
             self._manager.restore(places)
 
+    def committed(self, maker: Any) -> Any:
+        """The committed value of the variable that an op makes; None if there is none here."""
+        slot = self._committed.find(self._bodies.handle_of(maker))
+        return None if slot is None or slot.version is None else _committed(self._committed, slot, None)
+
     def prepare(self, body: Body, captured: Sequence[Any]) -> BodyFunction:
         """The function of ``body``, with a plan of its own as long as somebody holds it."""
         plan = self._bodies.of(body, tuple(range(len(body.outputs))))
         return BodyFunction(self._type(plan, self._manager, self._bodies), body, captured)
+
+
+def _committed(manager: Any, slot: Any, token: CancellationToken | None) -> np.ndarray:
+    """The committed value of a variable."""
+    versions = manager.pin([slot], None, None, token)
+    try:
+        value: np.ndarray = versions[0].host()
+        return value
+    finally:
+        manager.unpin(versions)
 
 
 def _fixed_draws(plan: Any) -> dict[Any, int]:
@@ -139,6 +156,8 @@ class BodyFunction:
         "_count",
         "_draws",
         "_fixed",
+        "_given",
+        "_live",
         "_manager",
         "_plan",
         "_rows",
@@ -152,7 +171,14 @@ class BodyFunction:
         self._body = body
         self._manager = runner.manager
         self._plan = runner.plan
-        self._captured = list(captured)
+        self._given = tuple(captured)
+        self._captured = [item.value if isinstance(item, kernels.LiveValue) else item for item in captured]
+        self._live = [
+            (i - len(captured), self._manager.shared.find(self._plan.handle_of(item.maker)))
+            for i, item in enumerate(captured)
+            if isinstance(item, kernels.LiveValue)
+        ]
+        """Of captured values that are read for each call, their places from the end, and their variables."""
         self._count = len(body.outputs)
         self._tier = self._plan.options.tier
         straight = runner.bodies.straight(self._plan)
@@ -207,7 +233,7 @@ class BodyFunction:
             except IndexError:
                 runner = self._runner
                 streams = OwnStreams(self._manager.below)
-                copy = BodyFunction(type(runner)(self._plan, streams, runner.bodies), self._body, self._captured)
+                copy = BodyFunction(type(runner)(self._plan, streams, runner.bodies), self._body, self._given)
             copy._manager.restore(places)
             try:
                 return copy(operands, token)
@@ -230,11 +256,11 @@ class BodyFunction:
         rows = self._rows
         if rows is None or rows.refused is not None:
             return None
-        values = [*columns, *self._captured]
+        values = self._with_captured(columns, token)
         return rows.run(values, self._count, lambda element: self(element, token))
 
     def __call__(self, operands: Sequence[Any], token: CancellationToken) -> list[Any]:
-        values = [*operands, *self._captured]
+        values = self._with_captured(operands, token) if self._live else [*operands, *self._captured]
         if self._straight is None or not self._straight.random_ops:
             return self._call(values, token)
         with self._manager.drawing:
@@ -243,6 +269,12 @@ class BodyFunction:
             except BaseException:  # what was drawn before the failure is drawn
                 self._manager.reserve(self._fixed)
                 raise
+
+    def _with_captured(self, operands: Sequence[Any], token: CancellationToken) -> list[Any]:
+        values = [*operands, *self._captured]
+        for at, slot in self._live:
+            values[at] = _committed(self._manager.shared, slot, token)
+        return values
 
     def _streams(self, straight: Straight) -> Draws:
         """The streams of the ops that draw, which the first call, op by op, has begun."""

@@ -30,7 +30,7 @@ class BodyPlans:
         """Who is told of each op that is interpreted, if somebody is; then nothing is run in another way."""
         self.lasting = lasting if lasting is not None else self
         """The plans of functions that are called when the step is long over: these are not watched."""
-        self._handle_of = outer.handle_of
+        self.handle_of = outer.handle_of
         self._placer = outer.placer
         self._options = outer.options
         self._plans: Cache[Any, Plan] = Cache("plans of bodies", outer.options.plan_cache_size)
@@ -97,7 +97,7 @@ class BodyPlans:
         if len(live) < len(body.outputs):
             roots += effects.needed_anyway(body)
         shapes = [arg._shape for arg in feeds]
-        return Plan(roots, feeds, self._handle_of, self._placer, self._options, shapes, nested=True)
+        return Plan(roots, feeds, self.handle_of, self._placer, self._options, shapes, nested=True)
 
 
 def _count(bodies: Iterable[Body]) -> int:
