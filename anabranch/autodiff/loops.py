@@ -78,16 +78,9 @@ class _Loop:
     # ----------------------------------------------------------------------------------------------- which variables
     def _taking_part(self) -> list[int]:
         """Variables that have a gradient and whose gradient leads to a wanted one."""
-        forward, count = self.forward, len(self.op._inputs)
-        depends = _dependencies(forward)
-        reached = {i for i, grad in enumerate(self.grads[:count]) if grad is not None and self._can(i)}
-        waiting = list(reached)
-        while waiting:
-            i = waiting.pop()
-            for j in depends[i]:
-                if j not in reached and self._can(j):
-                    reached.add(j)
-                    waiting.append(j)
+        count = len(self.op._inputs)
+        depends = _dependencies(self.forward)
+        reached = self._reached(depends)
         useful = {j for j in range(count) if j < len(self.wanted) and self.wanted[j] and self._can(j)}
         changed = True
         while changed:
@@ -95,6 +88,39 @@ class _Loop:
             useful |= more
             changed = bool(more)
         return sorted(reached & useful)
+
+    def _reached(self, depends: Sequence[set[int]]) -> set[int]:
+        """Variables that outputs with a gradient depend on, in this iteration or an earlier one."""
+        reached = {i for i, grad in enumerate(self.grads[: len(depends)]) if grad is not None and self._can(i)}
+        waiting = list(reached)
+        while waiting:
+            for j in depends[waiting.pop()]:
+                if j not in reached and self._can(j):
+                    reached.add(j)
+                    waiting.append(j)
+        return reached
+
+    def _cut_off(self) -> list[Any]:
+        """Zeros for variables that reach an output with a gradient, though no gradient reaches them; else None.
+
+        What stands between is a `stop_gradient`, a `round` or the like. TensorFlow's backward loop has a place for
+        each variable on such a path, and programs take what comes out of it for a tensor.
+        """
+        gradients: list[Any] = [None] * len(self.op._inputs)
+        missing = {
+            i
+            for i, tensor in enumerate(self.op._inputs)
+            if i < len(self.wanted)
+            and self.wanted[i]
+            and i not in self.taking_part
+            and not self.invariant[i]
+            and tensor.dtype.base.is_floating
+        }
+        if missing:
+            reached = self._reached(_dependencies(self.forward, through_all=True))
+            for i in missing & reached:
+                gradients[i] = zeros_like(self.op._inputs[i])
+        return gradients
 
     def _can(self, index: int) -> bool:
         return is_differentiable(self.forward.args[index])
@@ -104,7 +130,7 @@ class _Loop:
         """Build the gradient loop; a gradient or None for each input."""
         taking_part = self.taking_part
         if not any(self.wanted[i] for i in taking_part if i < len(self.wanted)):
-            return []
+            return self._cut_off()
         graph, forward = self.graph, self.forward
         body = graph.new_body("while_grad_body")
         body.forward = forward
@@ -199,7 +225,7 @@ class _Loop:
             "While" if stateful else "StatelessWhile", [inputs + captured], attrs, f"{scope}/" if scope else None
         )
         body_ops.own(while_op)
-        input_gradients: list[Any] = [None] * len(self.op._inputs)
+        input_gradients = self._cut_off()
         for position, i in enumerate(self.taking_part):
             if i < len(self.wanted) and self.wanted[i]:
                 input_gradients[i] = while_op._outputs[2 + position]
@@ -343,17 +369,18 @@ def _shape_constant(shape: shapes.RawShape) -> Tensor:
 
 
 # -------------------------------------------------------------------------------------------------- what a loop does
-def _dependencies(body: Body) -> list[set[int]]:
-    """For each output of a loop's body, the arguments that it depends on through differentiable operations."""
+def _dependencies(body: Body, through_all: bool = False) -> list[set[int]]:
+    """For each output of a loop's body, the arguments that it depends on through differentiable operations, or through
+    all operations.
+    """
     masks: dict[Tensor, int] = {arg: 1 << i for i, arg in enumerate(body.args)}
     for op in _in_order(body):
         mask = 0
         for tensor in op._inputs:
             if is_differentiable(tensor):
                 mask |= masks.get(tensor, 0)
-        if not mask or (
-            not op._attrs.get(registry.OVERRIDE) and isinstance(op.definition.gradient, opdef.NotDifferentiable)
-        ):
+        cuts = not op._attrs.get(registry.OVERRIDE) and isinstance(op.definition.gradient, opdef.NotDifferentiable)
+        if not mask or (cuts and not through_all):
             continue
         for output in op._outputs:
             if is_differentiable(output):

@@ -451,3 +451,18 @@ def test_a_loop_that_reads_the_array_it_writes(place, tier):
             told = session.explain([y, gradient], feeds)
             assert "    host  " not in told
             assert "interpreted: " not in told
+
+
+@pytest.mark.parametrize("cut", [tf.stop_gradient, tf.round], ids=["stop_gradient", "round"])
+def test_a_variable_whose_gradient_is_cut_off_on_the_way_has_zeros(session, cut):
+    """1.15.5 gives zeros where a variable reaches the loss at all, and None where it does not."""
+    x, y, z = tf.constant(3.0), tf.placeholder(tf.float32, []), tf.constant(1.0)
+
+    def body(x, y, z):
+        square = cut(y * y)
+        return x * x + square, square, z * z
+
+    loss, _, _ = tf.while_loop(lambda x, *_: x < 100.0, body, [x, y, z])
+    dy, dx, dz = tf.gradients(loss, [y, x, z])
+    assert dz is None and tf.gradients(loss, y)[0] is not None
+    assert session.run([dy, dx], {y: 2.0}) == [0.0, 156.0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
@@ -84,6 +86,8 @@ def with_dependencies(dependencies: Sequence[Any], output_tensor: Any, name: str
     """``output_tensor`` (a tensor or IndexedSlices), available only after ``dependencies`` have run."""
     with name_scope(name, "control_dependency", [*dependencies, output_tensor]) as scope:
         builder = current_builder()
+        if isinstance(output_tensor, (bool, int, float, complex, str, bytes, list, tuple, np.ndarray, np.generic)):
+            output_tensor = convert_to_tensor(output_tensor)  # what ops are placed with has an op
         with builder.colocate_with(output_tensor), builder.control_dependencies(dependencies):
             if isinstance(output_tensor, IndexedSlices):
                 values = build("Identity", output_tensor.values, name=scope)

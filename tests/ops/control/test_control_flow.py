@@ -8,6 +8,7 @@ import pytest
 import anabranch as tf
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.verify import InvalidGraphError, verify_graph
+from anabranch.ops.control.public_dependencies import with_dependencies
 
 
 @pytest.fixture
@@ -218,3 +219,14 @@ def test_no_control_dependencies_take_ops_out_of_loops_and_branches():
         assert first[0] != second[0]
         assert sess.run([chosen, lifted.outputs[0]]) == [3.0, 2.0]
         assert sess.run(tf.gradients(chosen, x)) == [1.0]
+
+
+@pytest.mark.parametrize("value", [3, 2.5, True, "a", [1, 2], np.float32(4)], ids=repr)
+def test_a_plain_value_waits_as_a_tensor_does(g, value):
+    v = tf.Variable(0)
+    result = with_dependencies([tf.assign(v, 5)], value)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        expected = value.encode() if isinstance(value, str) else value
+        np.testing.assert_array_equal(session.run(result), expected)
+        assert session.run(v) == 5
