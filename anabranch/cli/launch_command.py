@@ -23,6 +23,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from anabranch.cluster import transport
 from anabranch.core import errors
 
 PATIENCE = 5.0
@@ -102,8 +103,17 @@ def tasks_of(options: argparse.Namespace) -> list[LaunchedTask]:
     """The tasks that the options ask for.
 
     Raises:
-        ValueError: there are to be none.
+        ValueError: there are to be none, or they are to be in a Ray cluster.
     """
+    if ray := os.environ.get(transport.RAY_ADDRESS):
+        raise ValueError(
+            errors.message(
+                f"the environment variable {transport.RAY_ADDRESS}={ray}, of a Ray cluster",
+                "no such variable: all tasks are started on this machine, and by nobody else",
+                f"env -u {transport.RAY_ADDRESS} anabranch launch ...; on several machines, one command per task "
+                "(docs/cluster.md)",
+            )
+        )
     counts = {"ps": options.ps, "worker": options.workers}
     if options.workers < 1 or options.ps < 0 or options.restarts < 0:
         raise ValueError(

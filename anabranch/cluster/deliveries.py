@@ -63,7 +63,7 @@ class Deliveries:
             OpError: they are not there, or the task is gone, or the caller is.
         """
         header = {"session": session, "step": step, "keys": list(keys)}
-        return self.asked(address, "Take", header, (), caller.when_gone)
+        return self.asked(address, "Take", header, (), caller.when_gone)[1]
 
     def asked(
         self,
@@ -72,8 +72,8 @@ class Deliveries:
         header: dict[str, Any],
         values: Sequence[Any],
         when_gone: Callable[[Callable[[], None]], Any],
-    ) -> list[Any]:
-        """What the task at an address answers.
+    ) -> tuple[dict[str, Any], list[Any]]:
+        """What the task at an address answers: the header and the values.
 
         Args:
             address: of the task.
@@ -85,23 +85,42 @@ class Deliveries:
         Raises:
             OpError: that of the task, or it is gone, or the call has been ended.
         """
+        return self.asking(address, method, header, values, when_gone)()
+
+    def asking(
+        self,
+        address: str,
+        method: str,
+        header: dict[str, Any],
+        values: Sequence[Any],
+        when_gone: Callable[[Callable[[], None]], Any],
+    ) -> Callable[[], tuple[dict[str, Any], list[Any]]]:
+        """Call the task at an address; a function that waits for the answer, as :meth:`asked` gives it."""
         connection = transport.connection(address)
         pid, exchange = self._exchange_from(address, connection)
         own = shared_memory.shown()
         if exchange is not None and own is not None:
-            header |= {"shown": own, "expects": pid}
+            header = {**header, "shown": own, "expects": pid}
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         when_gone(connection.start(method, header, values, None, answers.put, exchange))
-        answer = answers.get()
-        if isinstance(answer, errors.OpError):
-            with self._lock:
-                self._from.pop(address, None)
-            raise answer
-        told, values = answer
-        if told["pid"] != pid:
-            with self._lock:
-                self._from.pop(address, None)  # another process is there now
-        return list(values)
+
+        def answered() -> tuple[dict[str, Any], list[Any]]:
+            answer = answers.get()
+            if isinstance(answer, errors.UnavailableError) or (isinstance(answer, tuple) and answer[0]["pid"] != pid):
+                self._forget(address)  # another process is there now, or none
+            if isinstance(answer, errors.OpError):
+                if exchange is not None:
+                    exchange.abandon()
+                raise answer
+            return answer[0], list(answer[1])
+
+        return answered
+
+    def _forget(self, address: str) -> None:
+        with self._lock:
+            _, exchange = self._from.pop(address, (0, None))
+        if exchange is not None:
+            exchange.close()
 
     def _exchange_from(self, address: str, connection: transport.Connection) -> tuple[int, Exchange | None]:
         with self._lock:
@@ -109,9 +128,9 @@ class Deliveries:
         if known is None:
             shown = Shown.read(connection.call("Hello", {"probe": True}, (), 10.0)[0].get("shown"))
             pid = 0 if shown is None else shown.pid
-            known = (pid, Exchange(pid) if shown is not None and shown.is_seen() else None)
+            own = (pid, Exchange(pid) if shown is not None and shown.is_seen() else None)
             with self._lock:
-                known = self._from.setdefault(address, known)
+                known = self._from.setdefault(address, own)
         return known
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 from typing import Any
 
@@ -18,6 +20,7 @@ from anabranch.train import termination
 from anabranch.train.cluster_spec import ClusterSpec
 from anabranch.xla import startup
 
+_log = logging.getLogger("anabranch")
 LEAVING = 20.0
 """Seconds that a task which was asked to end waits for those who use it."""
 
@@ -127,6 +130,13 @@ class Server:
                 None,
                 f'Task {index} was not defined in job "{job}"\n'
                 + errors.message(f"task_index={index}", f"one of {cluster.task_indices(job)}", "task_index=0"),
+            )
+        if ray := os.environ.get(transport.RAY_ADDRESS):
+            _log.warning(
+                "%s=%s is not used: the tasks of a cluster talk over the addresses of the ClusterSpec, and Ray starts, "
+                "restarts and reaches none of them.",
+                transport.RAY_ADDRESS,
+                ray,
             )
         address = cluster.task_address(job, index)
         self._task = Task(cluster, job, index)

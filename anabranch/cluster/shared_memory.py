@@ -19,6 +19,7 @@ other must be able to read.
 from __future__ import annotations
 
 import collections
+import itertools
 import math
 import mmap
 import os
@@ -65,6 +66,8 @@ class Shown(NamedTuple):
             return False
 
 
+_numbers = itertools.count(1)
+"""Of the segments of this process: whoever maps one does not take it for another, of an exchange before."""
 _shown: list[Shown] = []
 _lock = threading.Lock()
 
@@ -113,7 +116,6 @@ class Exchange:
         self._pid = pid
         self._lock = threading.Lock()
         self._segments: list[_Segment] = []
-        self._last = 0
         self._dropped: list[int] = []
         """Own segments that are gone, which the other side is to be told."""
         self._mapped: dict[int, mmap.mmap] = {}
@@ -134,9 +136,8 @@ class Exchange:
             segment = self._free(size)
             if segment is None:
                 self._drop()
-                self._last += 1
                 try:
-                    segment = _Segment(self._last, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
+                    segment = _Segment(next(_numbers), -(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
                 except OSError:  # no descriptor is left: it goes through the connection
                     return None
                 self._segments.append(segment)
@@ -237,6 +238,15 @@ class Exchange:
         root = np.frombuffer(mapped, value.dtype, count)
         weakref.finalize(root, self._done.append, value.number).atexit = False
         return root.reshape(value.shape)
+
+    def abandon(self) -> None:
+        """Let go of the segments that are out: a call has failed, and its receiver may never say that it has them."""
+        with self._lock:
+            out = [segment for segment in self._segments if segment.is_out]
+            self._segments = [segment for segment in self._segments if not segment.is_out]
+            self._dropped += [segment.number for segment in out]
+        for segment in out:
+            segment.close()
 
     def close(self) -> None:
         """Let go of all segments. Arrays in them stay as they are."""

@@ -31,8 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.cluster import company, deliveries, shared_memory, transactions, transport, wire
-from anabranch.cluster.company import Company, Meetings
+from anabranch.cluster import deliveries, meetings, shared_memory, transactions, transport, wire
+from anabranch.cluster.company import Company
 from anabranch.cluster.deliveries import Deliveries
 from anabranch.cluster.rounds import Rounds
 from anabranch.cluster.shared_memory import Exchange
@@ -131,7 +131,7 @@ class Task:
         self.transactions = Transactions(self.name, _ask_outcome)
         self.rounds = Rounds()
         self.deliveries = Deliveries()
-        self.meetings = Meetings()
+        self.meetings = meetings.Meetings()
         self.company = Company(self.name, self.incarnation, lambda: self.cluster, self.meetings, self.deliveries)
         self.manager.company = self.company
         self._newest_round: list[int] = [0, -1]
@@ -583,7 +583,7 @@ class Task:
             "Forget": forget,
             "Reset": reset,
             "Status": status,
-            **company.handlers(self.meetings, self.deliveries),
+            **meetings.handlers(self.meetings, self.deliveries),
         }
 
 

@@ -58,6 +58,8 @@ def _grpc() -> Any:
 BEAT = 1.5
 SILENCE = 7.0
 """Seconds without a sign of life after which a task counts as gone."""
+RAY_ADDRESS = "RAY_ADDRESS"
+"""The environment variable that names a Ray cluster; tasks are not part of one (docs/cluster.md says why)."""
 IDLE = 30.0
 """Seconds after which a thread of a server without work ends."""
 _SERVICE = "anabranch.Task"

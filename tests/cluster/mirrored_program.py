@@ -14,13 +14,14 @@ strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy(cluster_resolv
 with strategy.scope():
     step = tf.train.get_or_create_global_step()
 
-    def work():
-        w = tf.get_variable("w", [100, 10], initializer=tf.random_normal_initializer())
+    def work():  # gradients of 80 kB, which meet in parts
+        w = tf.get_variable("w", [100, 200], initializer=tf.random_normal_initializer())
         loss = tf.reduce_mean(tf.square(tf.random_normal([8, 100]) @ w - 1.0))
         return tf.train.AdamOptimizer(0.01).minimize(loss, global_step=step)
 
     train = strategy.experimental_run_v2(work)
-    digest = tf.reduce_sum(tf.trainable_variables()[0])
+    bits = tf.bitcast(tf.trainable_variables()[0], tf.int32)
+    digest = tf.reduce_sum(tf.cast(bits, tf.int64))  # the same in whichever order
     with tf.train.MonitoredTrainingSession(
         server.target,
         index == "0",

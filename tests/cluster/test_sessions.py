@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import threading
 import time
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.cli import launch_command
 
 pytestmark = pytest.mark.usefixtures("reached")
 
@@ -272,3 +274,15 @@ def test_a_server_is_described_as_it_was_asked_for_and_its_task_must_be_there():
     server.stop()
     with pytest.raises(tf.errors.InvalidArgumentError, match='Task 3 was not defined in job "local"'):
         tf.train.Server({"local": ["localhost:0"]}, task_index=3, start=False)
+
+
+def test_a_ray_cluster_is_refused_by_the_launcher_and_not_used_by_a_server(monkeypatch, caplog):
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    options = argparse.Namespace(ps=0, workers=1, restarts=0, script="train.py", arguments=[])
+    with pytest.raises(ValueError, match=r"RAY_ADDRESS=10\.0\.0\.1:6379, of a Ray cluster"):
+        launch_command.tasks_of(options)
+    server = tf.train.Server({"local": ["localhost:0"]}, start=False)
+    server.stop()
+    assert "RAY_ADDRESS=10.0.0.1:6379 is not used" in caplog.text
+    monkeypatch.delenv("RAY_ADDRESS")
+    assert [task.name for task in launch_command.tasks_of(options)] == ["worker 0"]

@@ -91,6 +91,26 @@ def test_free_segments_are_bounded_and_the_other_side_lets_go_of_them(sides, mon
     assert receiver._mapped.keys() == {segment.number for segment in sender._segments}
 
 
+def test_a_receiver_takes_no_segment_for_that_of_an_exchange_before(sides):
+    sender, receiver = sides
+    (before,), _ = passed(sender, receiver, np.full(LEAST, 1, np.int8))
+    renewed = Exchange(os.getpid())
+    (after,), _ = passed(renewed, receiver, np.full(LEAST, 2, np.int8))
+    assert (before[0], after[0]) == (1, 2)
+    renewed.close()
+
+
+def test_segments_of_a_call_that_failed_are_given_up_on_both_sides(sides):
+    sender, receiver = sides
+    passed(sender, receiver, np.zeros(LEAST, np.int8))  # mapped by the receiver, whose answer does not come
+    (number,) = receiver._mapped
+    sender.abandon()
+    assert not sender._segments
+    (again,), _ = passed(sender, receiver, np.ones(LEAST, np.int8))
+    assert again[0] == 1
+    assert number not in receiver._mapped
+
+
 def test_a_process_that_cannot_be_read_shares_nothing():
     own = shared_memory.shown()
     assert own.is_seen()
