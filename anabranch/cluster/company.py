@@ -164,7 +164,8 @@ class Company:
 
     def _address(self, task: str) -> str:
         fields = device_names.parse(task)
-        assert fields.job is not None and fields.task is not None
+        assert fields.job is not None
+        assert fields.task is not None
         return self._cluster().task_address(fields.job, fields.task)
 
     # ------------------------------------------------------------------------------------------------------------ lives
