@@ -50,7 +50,8 @@ importer: top @compat.internal.private_names
 versions: @compat.internal.private_names top
 smart_cond: @compat.internal.conditions =layer_utilities
 errors errors_impl: errors @compat.internal.private_names
-graph_util graph_util_impl: graph_util @core.graphdef.graph_util
+tensor_conversion_registry: top
+graph_util graph_util_impl convert_to_constants: graph_util @core.graphdef.graph_util
 device: top @core.device
 function: top @ops.control.public_defun @compat.internal.private_names
 graph_io: train
@@ -68,6 +69,7 @@ _table(
 array_ops: top {_OPS} @compat.internal.private_names =generated
 math_ops linalg_ops check_ops special_math_ops clip_ops numerics: top {_OPS} @compat.internal.private_names =generated
 control_flow_util: @compat.internal.control_flow_contexts
+collective_ops: @compat.internal.distribution
 functional_ops: @compat.internal.functional_ops top =generated
 inplace_ops: @ops.array.public_inplace
 op_selector: contrib.graph_editor top
@@ -83,7 +85,8 @@ random_ops stateless_random_ops: top random contrib.random =generated
 nn nn_ops nn_impl nn_grad: nn top contrib.nn @compat.internal.private_names @compat.internal.convolutions =generated
 embedding_ops candidate_sampling_ops ctc_ops: nn top @compat.internal.private_names =generated
 resource_variable_ops: top @variables.resource_variable @compat.internal.private_names =generated
-variables partitioned_variables: top @compat.internal.private_names @variables.variable @variables.ref_variable
+variables variable_v1 partitioned_variables: top @compat.internal.private_names @variables.variable
+    @variables.ref_variable
 variable_scope: top @compat.internal.private_names @compat.internal.variable_scopes @variables.variable
     =generated
 state_ops: @compat.internal.variable_ops top @compat.internal.private_names @variables.variable =generated
@@ -201,6 +204,7 @@ tools.strip_unused_lib: @compat.tools.strip_unused_lib
 tools.optimize_for_inference_lib: @compat.tools.optimize_for_inference_lib
 tools.inspect_checkpoint: @compat.tools.inspect_checkpoint
 distribute.distribution_strategy_context: distribute contrib.distribute @distribute.towers
+distribute.all_reduce distribute.v1.all_reduce: contrib.all_reduce
 distribute.summary_op_util: @summary.collected @compat.internal.private_names
 util.tf_stack util.object_identity util.lazy_loader: @compat.internal.python_utilities
 util.deprecation_wrapper util.module_wrapper: @compat.internal.python_utilities
@@ -246,6 +250,7 @@ keras.preprocessing.sequence: keras.preprocessing.sequence
 keras.preprocessing.text: keras.preprocessing.text
 keras.preprocessing.image: keras.preprocessing.image
 data data.ops.dataset_ops data.ops.iterator_ops data.ops.readers data.ops.optional_ops: data data.experimental
+data.ops.multi_device_iterator_ops: @data.placing
 """,
     "python.",
 )

@@ -11,6 +11,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.core.graph.verify import verify_graph
+from anabranch.data import placing
 
 D = tf.data.Dataset
 
@@ -466,3 +467,26 @@ def test_a_graph_with_iterators_is_written_and_read():
         with tf.Session() as session:
             assert drained(session, "element:0") == wanted
         assert other.as_graph_def() == proto
+
+
+def test_an_iterator_for_several_devices():
+    with tf.Graph().as_default():
+        dataset = tf.data.Dataset.range(7).map(lambda x: {"x": x, "y": tf.cast(x, tf.float32) / 2.0})
+        iterator = placing.MultiDeviceIterator(dataset, ["/cpu:0", "/cpu:1"], max_buffer_size=4)
+        assert iterator.output_types == {"x": tf.int64, "y": tf.float32}
+        first, second = iterator.get_next()
+        again = iterator.get_next("/cpu:1")["x"]
+        assert [element["x"].device for element in (first, second)] == ["/device:CPU:0", "/device:CPU:1"]
+        with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=True)) as session:
+            with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized"):
+                session.run(first)
+            for _ in range(2):  # elements that wait from before are not given out
+                session.run(iterator.initializer)
+                assert session.run([first, second]) == [{"x": 0, "y": 0.0}, {"x": 1, "y": 0.5}]
+                assert session.run(again) == 3
+                assert session.run([first["x"], second["x"]]) == [2, 5]
+                assert session.run(first["x"]) == 4
+                assert session.run(first["x"]) == 6
+                with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
+                    session.run(first)
+        assert tf.global_variables() == []

@@ -10,8 +10,8 @@ import pytest
 
 import anabranch as tf
 from anabranch.compat import internals
+from anabranch.compat.internal import distribution, variable_ops
 from anabranch.compat.internal import distribution_utilities as util
-from anabranch.compat.internal import variable_ops
 from anabranch.compat.internal.registry import Registry
 
 
@@ -215,3 +215,25 @@ def test_references_alone() -> None:
     with tf.Session() as session:
         session.run([tf.assign(var, [[1.0, 2.0]]), tf.assign(loose, [3.0], validate_shape=False), first])
         assert [value.tolist() for value in session.run([var, loose, scalar])] == [[[1.0, 2.0]], [3.0], 5]
+
+
+def test_functions_of_collectives():
+    with tf.Graph().as_default():
+        group = (2, 1)
+        xs = [tf.constant([1.0, 4.0]), tf.constant([3.0, 2.0])]
+        sums = [distribution.all_reduce(x, *group, 1, "Add", "Div") for x in xs]
+        rows = [distribution.all_gather(x, *group, 2) for x in xs]
+        sent = distribution.broadcast_send(xs[0], [2], tf.float32, *group, 3)
+        received = distribution.broadcast_recv([2], tf.float32, *group, 3)
+        assert rows[0].shape.as_list() == [4]
+        with tf.Session() as session:
+            assert [list(value) for value in session.run(sums)] == [[2.0, 3.0]] * 2
+            assert [list(value) for value in session.run(rows)] == [[1.0, 4.0, 3.0, 2.0]] * 2
+            assert [list(value) for value in session.run([sent, received])] == [[1.0, 4.0]] * 2
+        for make in (
+            lambda: distribution.all_reduce(xs[0], 1, 1, 4, "Add", "Id"),
+            lambda: distribution.all_gather(xs[0], 1, 1, 4),
+            lambda: distribution.broadcast_recv([2], tf.float32, 1, 1, 4),
+        ):
+            with pytest.raises(ValueError, match="group_size must be at least 2"):
+                make()
