@@ -114,8 +114,13 @@ class Optimizer(Trackable):
         Raises:
             ValueError: no variable has a gradient.
         """
-        pairs = self.compute_gradients(
-            loss, var_list, gate_gradients, aggregation_method, colocate_gradients_with_ops, grad_loss
+        pairs = self.compute_gradients(  # all by name: classes of programs have methods of loss, var_list and **kwargs
+            loss,
+            var_list=var_list,
+            gate_gradients=gate_gradients,
+            aggregation_method=aggregation_method,
+            colocate_gradients_with_ops=colocate_gradients_with_ops,
+            grad_loss=grad_loss,
         )
         if all(grad is None for grad, _ in pairs):
             raise ValueError(

@@ -477,7 +477,7 @@ def test_an_iterator_for_several_devices():
         first, second = iterator.get_next()
         again = iterator.get_next("/cpu:1")["x"]
         assert [element["x"].device for element in (first, second)] == ["/device:CPU:0", "/device:CPU:1"]
-        with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=True)) as session:
+        with tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as session:
             with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized"):
                 session.run(first)
             for _ in range(2):  # elements that wait from before are not given out

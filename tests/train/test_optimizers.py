@@ -256,6 +256,22 @@ def test_an_optimizer_of_ones_own(session, resource):
     assert optimizer.get_name() == "Signs"
 
 
+class Halves(tf.train.GradientDescentOptimizer):
+    """An optimizer that changes the gradients, with the signature that programs give the method."""
+
+    def compute_gradients(self, loss, var_list, **kwargs):
+        pairs = super().compute_gradients(loss, var_list, **kwargs)
+        return [(grad / 2.0, variable) for grad, variable in pairs]
+
+
+def test_minimize_calls_the_methods_of_programs_as_tensorflow_does(session):
+    v = tf.Variable(1.0)
+    step = Halves(0.5).minimize(3.0 * v, var_list=[v])
+    session.run(tf.global_variables_initializer())
+    session.run(step)
+    assert session.run(v) == 0.25
+
+
 def test_slots_are_trained_and_saved_with_their_variable():
     with tf.device("/cpu:0"):
         v = tf.Variable([1.0], name="v")
