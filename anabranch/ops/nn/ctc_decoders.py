@@ -1,8 +1,8 @@
 """Decoders of connectionist temporal classification: the best class of each step, and prefix beam search. On the host.
 
 Policy. The beam search keeps, for each prefix, the probability of its paths that end in a blank and of those that end
-in its last label (Graves and Jaitly, 2014). One time step looks at all prefixes and all classes at once.
-Probabilities are normalised by step.
+in its last label (Graves and Jaitly, 2014). One time step looks at all prefixes and all classes of all sequences at
+once. Probabilities are normalised by step.
 """
 
 from __future__ import annotations
@@ -75,84 +75,129 @@ class CTCGreedyDecoder(Op):
         return *_sparse([best[keep[:, row], row].tolist() for row in range(batch)]), total
 
 
-class _Beam:
-    """The prefixes kept for one sequence: a tree of all seen so far, and the probabilities of the kept ones."""
+class _Beams:
+    """The prefixes kept for each sequence ``[batch, width]``: trees of all seen so far, and probabilities of kept ones.
 
-    def __init__(self, width: int, classes: int, dtype: Any) -> None:
+    A place without a prefix has probability 0, and comes behind those that have one.
+    """
+
+    def __init__(self, batch: int, width: int, classes: int, dtype: Any) -> None:
         self.width, self.classes, self.dtype = width, classes, dtype
-        self.parents = [-1]
-        self.labels = [-1]
+        # The root of each tree is a node of its own; -1 is none.
+        self.parents = [-1] * batch
+        self.labels = [-1] * batch
         self._children: dict[tuple[int, int], int] = {}
-        self.nodes = np.zeros(1, np.int64)
-        self.blank = np.zeros(1, dtype)
-        self.label = np.full(1, -np.inf, dtype)
-        self.total = np.zeros(1, dtype)
+        self.nodes = np.full((batch, width), -1)
+        self.above = np.full((batch, width), -2)
+        """The parent of each prefix's node."""
+        self.last = np.full((batch, width), -1)
+        """The label of each prefix's node."""
+        self.blank, self.label, self.total = (np.full((batch, width), -np.inf, dtype) for _ in range(3))
+        self.nodes[:, 0] = np.arange(batch)
+        self.blank[:, 0] = self.total[:, 0] = 0
 
-    def step(self, log_y: np.ndarray) -> None:
-        """Move on by a time step with the classes' log-probabilities, the blank's last."""
-        spoken, silent = log_y[:-1], log_y[-1]
-        nodes = self.nodes
-        last = np.array([self.labels[node] for node in nodes])
+    def step(self, log_y: np.ndarray, rows: np.ndarray) -> None:
+        """Move on by a time step, in some rows, with the classes' log-probabilities ``[rows, classes]``, blank last."""
+        spoken, silent = log_y[:, :-1], log_y[:, -1:]
+        nodes, above, last = self.nodes[rows], self.above[rows], self.last[rows]
+        blank, total = self.blank[rows], self.total[rows]
+        at = np.arange(len(rows))[:, None]
         # Where each prefix's own parent is in the beam, if it is.
-        order = np.argsort(nodes)
-        own = np.array([self.parents[node] for node in nodes])
-        place = order[np.minimum(np.searchsorted(nodes, own, sorter=order), len(nodes) - 1)]
-        extended = nodes[place] == own
-        grown = np.where(last == last[place], self.blank[place], self.total[place])
+        is_parent = above[:, :, None] == nodes[:, None, :]
+        place = is_parent.argmax(axis=2)
+        extended = is_parent[at, np.arange(self.width), place]
+        grown = np.where(last == last[at, place], blank[at, place], total[at, place])
         from_parent = np.where(extended, grown, -np.inf)
-        lasting = np.where(last >= 0, np.logaddexp(self.label, from_parent) + spoken[last], -np.inf)
-        silence = self.total + silent
-        total = np.logaddexp(silence, lasting)
+        spoken_last = spoken[at, last] if self.classes > 1 else np.zeros_like(total)
+        lasting = np.where(last >= 0, np.logaddexp(self.label[rows], from_parent) + spoken_last, -np.inf)
+        silence = total + silent
+        ending = np.logaddexp(silence, lasting)
         # New prefixes: every label after every prefix, but for those that are in the beam already.
-        fresh = (
-            np.where(np.arange(self.classes - 1) == last[:, None], self.blank[:, None], self.total[:, None]) + spoken
-        )
-        fresh[place[extended], last[extended]] = -np.inf
-        everything, chosen = self._chosen(total, fresh)
-        if self._drop_overtaken(total, fresh, np.where(extended, place, -1), last, chosen):
-            everything, chosen = self._chosen(total, fresh)
-        chosen = chosen[everything[chosen] > -np.inf]
-        count = len(nodes)
-        grown_labels = max(self.classes - 1, 1)
-        self.nodes = np.array(
-            [
-                nodes[i]
-                if i < count
-                else self._child(int(nodes[(i - count) // grown_labels]), (i - count) % grown_labels)
-                for i in chosen.tolist()
-            ],
-            np.int64,
-        )
-        nothing = np.full(fresh.size, -np.inf)
-        self.blank = np.concatenate([silence, nothing])[chosen].astype(self.dtype)
-        self.label = np.concatenate([lasting, fresh.ravel()])[chosen].astype(self.dtype)
-        self.total = everything[chosen].astype(self.dtype)
+        fresh = np.repeat(total[:, :, None], self.classes - 1, axis=2)
+        labelled, places = np.nonzero(last >= 0)
+        fresh[labelled, places, last[labelled, places]] = blank[labelled, places]
+        fresh += spoken[:, None, :]
+        children, of = np.nonzero(extended)
+        fresh[children, place[children, of], last[children, of]] = -np.inf
+        everything, chosen = self._chosen(ending, fresh)
+        overtaken = self._overtaken(ending, fresh, np.where(extended, place, -1), last, chosen)
+        if overtaken:
+            for row in overtaken:
+                self._drop_overtaken(ending[row], fresh[row], place[row], extended[row], last[row], chosen[row])
+            everything, chosen = self._chosen(ending, fresh)
+        likely = everything[at, chosen]
+        kept = chosen < self.width
+        parent_at = np.where(kept, chosen, (chosen - self.width) // max(self.classes - 1, 1))
+        new_above = np.where(kept, above[at, parent_at], nodes[at, parent_at])
+        new_last = np.where(kept, last[at, parent_at], (chosen - self.width) % max(self.classes - 1, 1))
+        new_nodes = np.where(kept, nodes[at, parent_at], -1)
+        possible = likely > -np.inf
+        grows = np.nonzero(possible & ~kept)
+        grown_from, grown_by = new_above[grows].tolist(), new_last[grows].tolist()
+        new_nodes[grows] = [self._child(*child) for child in zip(grown_from, grown_by, strict=True)]
+        new_nodes[~possible], new_above[~possible], new_last[~possible] = -1, -2, -1
+        self.nodes[rows], self.above[rows], self.last[rows] = new_nodes, new_above, new_last
+        self.blank[rows] = np.where(kept, silence[at, parent_at], -np.inf)
+        self.label[rows] = np.where(kept, lasting[at, parent_at], likely)
+        self.total[rows] = likely
 
-    def _chosen(self, total: np.ndarray, fresh: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All probabilities, and the places of the greatest, in falling order."""
-        everything = np.concatenate([total, fresh.ravel()])
-        return everything, np.argsort(-everything, kind="stable")[: self.width]
+    def _chosen(self, ending: np.ndarray, fresh: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All probabilities, and the places of the greatest, in falling order, the first of equal ones first."""
+        everything = np.concatenate([ending, fresh.reshape(len(fresh), -1)], axis=1)
+        least = np.partition(everything, -self.width, axis=1)[:, -self.width, None]
+        enough = everything >= least
+        if (enough.sum(axis=1) != self.width).any():  # some are equal to the last, or are not numbers
+            return everything, np.argsort(-everything, axis=1, kind="stable")[:, : self.width]
+        rows, places = np.nonzero(enough)
+        candidates = places.reshape(len(everything), self.width)
+        order = np.argsort(-everything[rows, places].reshape(candidates.shape), axis=1, kind="stable")
+        return everything, np.take_along_axis(candidates, order, 1)
+
+    def _doubtful(self, ending: np.ndarray, above: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """Which prefixes fall out of the beam and have a parent before them in it, at ``above``."""
+        lost = np.zeros((len(ending), self.width * self.classes), bool)
+        np.put_along_axis(lost, chosen, True, 1)
+        return ~lost[:, : self.width] & (above >= 0) & (above < np.arange(self.width))
+
+    def _overtaken(
+        self, ending: np.ndarray, fresh: np.ndarray, above: np.ndarray, last: np.ndarray, chosen: np.ndarray
+    ) -> list[int]:
+        """The rows in which a prefix may be overtaken before its own parent grows; see :meth:`_drop_overtaken`.
+
+        What is dropped only makes others be overtaken less.
+        """
+        rows, places = np.nonzero(self._doubtful(ending, above, chosen))
+        if not len(rows):
+            return []
+        own = ending[rows, places][:, None]
+        ahead = (ending[rows] > own).sum(1)
+        grown = (fresh[rows].reshape(len(rows), -1) > own).cumsum(axis=1)
+        until = above[rows, places] * (self.classes - 1) + last[rows, places]
+        ahead += np.where(until > 0, grown[np.arange(len(rows)), until - 1], 0)
+        return sorted(set(rows[ahead >= self.width].tolist()))
 
     def _drop_overtaken(
-        self, total: np.ndarray, fresh: np.ndarray, above: np.ndarray, last: np.ndarray, chosen: np.ndarray
-    ) -> bool:
-        """Clear what grows from prefixes that fell out of the beam before their own parent grew.
+        self,
+        ending: np.ndarray,
+        fresh: np.ndarray,
+        place: np.ndarray,
+        extended: np.ndarray,
+        last: np.ndarray,
+        chosen: np.ndarray,
+    ) -> None:
+        """Clear, in one row, what grows from prefixes that fell out of the beam before their own parent grew.
 
         TensorFlow grows prefixes one after another, the likeliest first. One that is overtaken by ``width``
-        others before its parent (at ``above``) grows is taken for a new child of it then, found too unlikely,
+        others before its parent (at ``place``) grows is taken for a new child of it then, found too unlikely,
         and grows no more.
         """
-        lost = np.ones(len(total), bool)
-        lost[chosen[chosen < len(total)]] = False
-        doubtful = np.flatnonzero(lost & (above >= 0) & (above < np.arange(len(total))))
-        dropped = False
-        for place in doubtful[np.argsort(above[doubtful], kind="stable")]:
-            row, label = above[place], last[place]
-            ahead = np.count_nonzero(total > total[place]) + np.count_nonzero(fresh[:row] > total[place])
-            if ahead + np.count_nonzero(fresh[row, :label] > total[place]) >= self.width:
-                fresh[place] = -np.inf
-                dropped = True
-        return dropped
+        above = np.where(extended, place, -1)
+        doubtful = np.flatnonzero(self._doubtful(ending[None], above[None], chosen[None])[0])
+        for at in doubtful[np.argsort(above[doubtful], kind="stable")]:
+            row, label = above[at], last[at]
+            ahead = np.count_nonzero(ending > ending[at]) + np.count_nonzero(fresh[:row] > ending[at])
+            if ahead + np.count_nonzero(fresh[row, :label] > ending[at]) >= self.width:
+                fresh[at] = -np.inf
 
     def _child(self, node: int, label: int) -> int:
         child = self._children.get((node, label))
@@ -162,19 +207,19 @@ class _Beam:
             self.labels.append(label)
         return child
 
-    def best(self, count: int, merge_repeated: bool) -> list[tuple[list[int], Any]]:
-        """The most probable label sequences, and their log-probabilities."""
+    def best(self, row: int, count: int, merge_repeated: bool) -> list[tuple[list[int], Any]]:
+        """The most probable label sequences of a row, and their log-probabilities."""
         paths = []
-        for place in np.argsort(-self.total, kind="stable")[:count]:
+        for place in np.flatnonzero(self.nodes[row] >= 0)[:count]:
             path: list[int] = []
-            node = int(self.nodes[place])
+            node = int(self.nodes[row, place])
             previous = -1
-            while node:
+            while self.parents[node] >= 0:
                 label = self.labels[node]
                 if not merge_repeated or label != previous:
                     path.append(label)
                 previous, node = label, self.parents[node]
-            paths.append((path[::-1], self.total[place]))
+            paths.append((path[::-1], self.total[row, place]))
         return paths
 
 
@@ -225,11 +270,12 @@ class CTCBeamSearchDecoder(Op):
         log_y = logits - (top + np.log(np.exp(logits - top).sum(axis=2, keepdims=True)))
         scores = np.zeros((batch, paths), logits.dtype)
         decoded: list[list[list[int]]] = [[] for _ in range(paths)]
+        beams = _Beams(batch, width, classes, logits.dtype)
+        for t in range(int(lengths.max(initial=0))):
+            rows = np.flatnonzero(lengths > t)
+            beams.step(log_y[t, rows], rows)
         for row in range(batch):
-            beam = _Beam(width, classes, logits.dtype)
-            for t in range(int(lengths[row])):
-                beam.step(log_y[t, row])
-            best = beam.best(paths, attrs["merge_repeated"])
+            best = beams.best(row, paths, attrs["merge_repeated"])
             ctx.check(
                 len(best) == paths,
                 errors.InvalidArgumentError,

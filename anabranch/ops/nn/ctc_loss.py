@@ -1,14 +1,20 @@
 """Connectionist temporal classification: the loss and its gradient by the forward-backward recursions (Graves, 2012).
 
-Policy. Everything is in logarithms. Labels stand between blanks in a row of ``2 * U + 1`` places; one step of a
-recursion moves all places of all sequences at once, so that a loss is a scan over time in both tiers. ``U`` is the
-longest label sequence; a compiled program, which does not know it, holds the recursion for a few sizes and runs the
-one that fits. The gradient is computed with the loss, as TensorFlow computes it; there is no second one.
+Policy. Labels stand between blanks in a row of ``2 * U + 1`` places; one step of a recursion moves all places of all
+sequences at once, so that a loss is a scan over time in both tiers. ``U`` is the longest label sequence; a compiled
+program, which does not know it, holds the recursion for a few sizes and runs the one that fits. The gradient is
+computed with the loss, as TensorFlow computes it; there is no second one.
+
+A program computes in logarithms. The host, where each call of NumPy costs more than what it computes, has probabilities
+in float64 that are scaled now and then, and both directions in one recursion: the backward one is the forward one of
+the sequence turned round. What is smaller than all floats beside the likeliest place is lost there. It is negligible
+wherever the paths through the places that are left weigh enough at each time step, which is looked at afterwards; if
+they do not, or anything is not a number, logarithms decide here, too.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +34,12 @@ _FLAGS = {
 }
 _SMALLEST, _STEP = 32, 4
 """Sizes of the recursions that a compiled program holds: 32, 128, 512, ... labels."""
+_SCALED_EVERY = 8
+"""Time steps after which probabilities are scaled: they grow threefold at most in each."""
+_NEGLIGIBLE, _LEAST_WEIGHT = 1e-200, 1e-150
+"""What is lost beside the likeliest place (processors are slow with numbers that are close to the smallest float), and
+what the paths must weigh at each time step for that not to matter.
+"""
 
 
 def check_inputs(c: Any) -> tuple[int | None, int | None, int | None]:
@@ -145,16 +157,22 @@ def _scan(ctx: Any, step: Any, start: Any, count: int, reverse: bool = False) ->
     return rows_of_time
 
 
-def _forward_backward(ctx: Any, logits: Any, labels: Any, count: Any, lengths: Any, blank: int, merge: bool) -> Any:
-    """Loss ``[batch]`` and gradient like ``logits``."""
-    xp = ctx.xp
-    time, batch, classes = logits.shape
-    kind = logits.dtype
-    width = labels.shape[1]
-    top = xp.max(logits, axis=2, keepdims=True)
-    log_y = logits - (top + xp.log(xp.sum(xp.exp(logits - top), axis=2, keepdims=True)))
+class _Places(NamedTuple):
+    """The places between and on labels, ``[batch, 2 * U + 1]``: ``2 u + 1`` is label ``u``, even ones are blanks."""
+
+    path: Any
+    """The class of each."""
+    used: Any
+    """Whether the sequence has it."""
+    skips: Any
+    """Whether it is reached from the last place but one."""
+    stays: Any
+    """Whether a path may stay in it."""
+
+
+def _places(xp: Any, labels: Any, count: Any, blank: int, classes: int, merge: bool) -> _Places:
+    batch, width = labels.shape
     places = 2 * width + 1
-    # Place 2 u + 1 is label u, even places are blanks.
     spread = xp.repeat(labels, 2, axis=1)
     odd = np.arange(places) % 2 == 1
     path = xp.where(odd, xp.concatenate([spread, xp.full((batch, 1), blank, labels.dtype)], axis=1), blank)
@@ -164,6 +182,89 @@ def _forward_backward(ctx: Any, logits: Any, labels: Any, count: Any, lengths: A
     # A path may leave out the blank between two labels unless these are equal: it would read as one label.
     skips = odd & (path != before if merge else xp.ones(path.shape, bool)) & (np.arange(places) >= 2)
     stays = xp.ones(path.shape, bool) if merge else ~odd & xp.ones(path.shape, bool)
+    return _Places(path, used, skips, stays)
+
+
+def _log_softmax(xp: Any, logits: Any) -> Any:
+    top = xp.max(logits, axis=2, keepdims=True)
+    return logits - (top + xp.log(xp.sum(xp.exp(logits - top), axis=2, keepdims=True)))
+
+
+def _scaled_forward_backward(
+    logits: np.ndarray, labels: np.ndarray, count: np.ndarray, lengths: np.ndarray, blank: int, merge: bool
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Loss and gradient in scaled probabilities; None if these may not be precise."""
+    time, batch, classes = logits.shape
+    log_y = _log_softmax(np, logits)
+    path, used, skips, stays = _places(np, labels, count, blank, classes, merge)
+    places = path.shape[1]
+    # Equal labels in a row need a blank between them.
+    needed = count + (used & ~skips)[:, 3::2].sum(1)
+    possible = needed <= lengths
+    t, rows, columns = np.arange(time), np.arange(batch), np.arange(places)
+    inside = t[:, None] < lengths
+    cells = (t[:, None] * batch + rows)[:, :, None] * classes + path
+    emitted = log_y.ravel()[cells].astype(np.float64)
+    emitted[:, ~used] = -np.inf
+    highest = emitted.max(axis=2)
+    emitted -= highest[:, :, None]
+    np.exp(emitted, out=emitted)
+    # Turned round, a row has its unused places first.
+    turned = np.maximum(lengths - 1 - t[:, None], 0)
+    both = np.empty((time, 2 * batch, places))
+    both[:, :batch] = emitted
+    both[:, batch:] = emitted[turned, rows][:, :, ::-1]
+    skipped = np.zeros_like(skips)
+    skipped[:, 2:] = skips[:, :1:-1]
+    skips = np.concatenate([skips, skipped]).astype(np.float64)
+    first = np.concatenate([np.zeros(batch, int), places - 1 - 2 * count])[:, None]
+    leaving = None if merge else np.concatenate([stays, stays]).astype(np.float64)
+    reached = np.zeros((time, 2 * batch, places + 2))
+    """The probability of each place, with what was emitted there; two places without before the first."""
+    before = np.empty((time, 2 * batch, places))
+    """The same without what was emitted there."""
+    logs = np.zeros((time, batch))
+    before[0] = (columns >= first) & (columns < first + 2)
+    np.multiply(before[0], both[0], out=reached[0, :, 2:])
+    for step in range(1, time):
+        last, new = reached[step - 1], before[step]
+        np.multiply(last[:, :-2], skips, out=new)
+        np.add(new, last[:, 1:-1], out=new)
+        np.add(new, last[:, 2:] if leaving is None else last[:, 2:] * leaving, out=new)
+        np.multiply(new, both[step], out=reached[step, :, 2:])
+        if step % _SCALED_EVERY == 0:
+            scale = reached[step].max(axis=1)
+            scale[scale <= 0] = 1
+            reached[step] /= scale[:, None]
+            np.putmask(reached[step], reached[step] < _NEGLIGIBLE, 0)
+            logs[step] = np.log(scale[:batch])
+    joint = reached[:, :batch, 2:] * before[turned, batch + rows][:, :, ::-1]
+    weight = joint.sum(axis=2)
+    counts = inside & possible
+    if not (weight[counts] > _LEAST_WEIGHT).all():
+        return None
+    ends = np.maximum(lengths - 1, 0)
+    logs += highest
+    total = np.log(weight[ends, rows]) + np.where(inside, logs, 0).sum(0)
+    joint *= np.where(counts, 1 / np.where(counts, weight, 1), 0)[:, :, None]
+    gradient = np.exp(log_y, order="C")
+    np.subtract.at(gradient.reshape(-1), cells.ravel(), joint.astype(logits.dtype).ravel())
+    gradient[~inside] = 0
+    return np.where(possible, -total, np.inf).astype(logits.dtype), gradient
+
+
+def _forward_backward(ctx: Any, logits: Any, labels: Any, count: Any, lengths: Any, blank: int, merge: bool) -> Any:
+    """Loss ``[batch]`` and gradient like ``logits``."""
+    if ctx.host:
+        scaled = _scaled_forward_backward(logits, labels, count, lengths, blank, merge)
+        if scaled is not None:
+            return scaled
+    xp = ctx.xp
+    time, batch, classes = logits.shape
+    kind = logits.dtype
+    log_y = _log_softmax(xp, logits)
+    path, used, skips, stays = _places(xp, labels, count, blank, classes, merge)
+    places = path.shape[1]
     nothing = xp.asarray(-np.inf, kind)
     emitted = xp.take_along_axis(log_y, xp.broadcast_to(path, (time, batch, places)), axis=2)
     emitted = xp.where(used, emitted, nothing)

@@ -117,3 +117,47 @@ def test_no_second_derivative() -> None:
         first = tf.gradients(tf.nn.ctc_loss(sparse([[1]]), x, [3]), x)[0]
         with pytest.raises(LookupError, match="no way to take the second derivative of ctc_loss"):
             tf.gradients(first, x)
+
+
+@pytest.mark.parametrize("scale", [0.1, 3.0, 60.0, 2000.0])
+@pytest.mark.parametrize("merge", [True, False])
+def test_scaled_probabilities_give_what_logarithms_give(scale: float, merge: bool) -> None:
+    random = np.random.default_rng(5)
+    logits = (random.normal(size=(4, 40, 7)) * scale).transpose(1, 0, 2)
+    rows = [[0, 0, 1, 5], [2], [3, 3, 3, 3], [1, 2, 1, 2, 1]]  # no path of 5 steps gives the third
+    indices = np.array([(i, j) for i, row in enumerate(rows) for j in range(len(row))], np.int64)
+    lengths = np.int32([40, 1, 5, 23])
+    inputs = logits, indices, np.concatenate(rows).astype(np.int32), lengths
+    by_tier = [run_op("CTCLoss", *inputs, tier=tier, ctc_merge_repeated=merge) for tier in ("host", "xla")]
+    assert np.isinf(by_tier[0][0][2]) == merge
+    for first, second in zip(*by_tier, strict=True):
+        np.testing.assert_allclose(first, second, 1e-9, 1e-9)
+
+
+def test_a_probability_that_is_lost_beside_others_is_found_by_logarithms() -> None:
+    logits = np.zeros((60, 1, 3))
+    logits[:30, 0, 0] = 40.0  # the first half all but says 0, the labels are 1, 1: they must be early and late
+    logits[30:, 0, 1] = 40.0
+    inputs = logits, np.array([[0, 0], [0, 1]], np.int64), np.int32([1, 0]), np.int32([60])
+    by_tier = [run_op("CTCLoss", *inputs, tier=tier) for tier in ("host", "xla")]
+    assert by_tier[1][0][0] > 1e3
+    for first, second in zip(*by_tier, strict=True):
+        np.testing.assert_allclose(first, second, 1e-9, 1e-9)
+
+
+@pytest.mark.parametrize("width", [1, 3, 20])
+def test_sequences_are_decoded_in_a_batch_as_alone(width: int) -> None:
+    random = np.random.default_rng(3)
+    logits = np.round(random.normal(size=(12, 5, 4)) * 2).astype(np.float32)  # many prefixes are equally likely
+    lengths = np.int32([12, 0, 7, 1, 12])
+
+    def decoded(logits: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
+        paths = dict(beam_width=width, top_paths=1, merge_repeated=False)
+        return run_op("CTCBeamSearchDecoder", logits, lengths, tier="host", **paths)
+
+    indices, values, _, scores = decoded(logits, lengths)
+    assert len(values) > 5
+    for row in range(5):
+        _, alone, _, score = decoded(logits[:, row : row + 1], lengths[row : row + 1])
+        assert alone.tolist() == values[indices[:, 0] == row].tolist()
+        assert score[0, 0] == scores[row, 0]
