@@ -134,9 +134,9 @@ def test_shapes_are_checked_now_or_when_run() -> None:
     with tf.Session() as session:
         assert session.run(checked, {place: np.ones((3, 2))}).shape == (3, 2)
         assert session.run(same, {place: np.ones(2)}).shape == (2,)
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Wrong shape of"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"Wrong shape for .* \[-1 2\] \[3 3\]"):
             session.run(checked, {place: np.ones((3, 3))})
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Wrong rank of"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"Wrong shape for .* \[-1 2\] \[3\]"):
             session.run(checked, {place: np.ones(3)})
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract.api import public, publish_as
@@ -69,40 +71,47 @@ def with_shape(expected_shape: Any, tensor: Any) -> Tensor:
         ValueError: the shape is known and is another one.
     """
     tensor = tf.convert_to_tensor(tensor)
-    if isinstance(expected_shape, Tensor):
-        known = tf.contrib.util.constant_value(expected_shape)
-        if known is None:
-            check = tf.Assert(
-                tf.reduce_all(tf.equal(tf.cast(expected_shape, dtypes.int32), tf.shape(tensor))),
-                ["Wrong shape for", tensor.name, "expected", expected_shape, "got", tf.shape(tensor)],
+    if not isinstance(expected_shape, Tensor):
+        sizes = np.asarray(expected_shape if len(expected_shape) else np.zeros(0, np.int64))
+        for what, given, right in (
+            ("rank", sizes.ndim, sizes.ndim == 1),
+            ("dtype", sizes.dtype, sizes.dtype.kind in "iu"),
+        ):
+            if not right:
+                raise ValueError(
+                    f"Invalid {what} {given} for shape {expected_shape} expected of tensor {tensor.name}.\n"
+                    + errors.message(f"the shape {expected_shape!r}", "a list of integers", "with_shape([2, 3], x)")
+                )
+        if not len(sizes) and tensor.shape.is_compatible_with([1]):
+            return tf.reshape(tensor, [])
+        wanted = shapes.TensorShape([None if size == -1 else size for size in sizes.tolist()])
+        if tensor.shape.is_fully_defined():
+            if tensor.shape.is_compatible_with(wanted):
+                return tensor
+            raise ValueError(
+                f"Invalid shape for {tensor.name}: expected {wanted}, got {tensor.shape}\n"
+                + errors.message(
+                    f"a tensor of shape {tensor.shape}", f"a tensor of shape {wanted}", f"tf.reshape(x, {wanted})"
+                )
             )
-            with tf.control_dependencies([check]):
-                return tf.identity(tensor)
-        expected_shape = [int(size) for size in known]
-    wanted = shapes.TensorShape(
-        [None if size in (-1, None) else size for size in shapes.TensorShape(expected_shape).as_list()]
-        if not isinstance(expected_shape, list | tuple)
-        else [None if size in (-1, None) else size for size in expected_shape]
-    )
-    if not tensor.shape.is_compatible_with(wanted):
+        tensor.shape.merge_with(wanted)  # which refuses what cannot be
+    elif expected_shape.dtype.base is not dtypes.int32:
         raise ValueError(
-            f"Invalid shape for {tensor.name}: expected {wanted}, got {tensor.shape}\n"
-            + errors.message(
-                f"a tensor of shape {tensor.shape}", f"a tensor of shape {wanted}", f"tf.reshape(x, {wanted})"
-            )
+            f"Invalid dtype {expected_shape.dtype} for shape {expected_shape} expected of tensor {tensor.name}.\n"
+            + errors.message(f"a shape of {expected_shape.dtype.name}", "a shape of int32", "tf.cast(shape, tf.int32)")
         )
-    if tensor.shape.is_fully_defined():
-        return tensor
-    sizes = [-1 if size is None else size for size in wanted.as_list()]
+    expected = tf.convert_to_tensor(expected_shape, tf.int32)
     actual = tf.shape(tensor)
-    right_rank = tf.equal(tf.rank(tensor), len(sizes))
-    check_rank = tf.Assert(right_rank, ["Wrong rank of", tensor.name, "expected", len(sizes), "got", actual])
-    with tf.control_dependencies([check_rank]):
-        fits = tf.reduce_all(tf.logical_or(tf.equal(sizes, -1), tf.equal(actual, sizes)))
-    check = tf.Assert(fits, ["Wrong shape of", tensor.name, "expected", sizes, "got", actual])
-    with tf.control_dependencies([check]):
+    fits = tf.equal(tf.rank(tensor), tf.size(expected))
+    either = tf.cond(
+        fits, lambda: tf.reduce_all(tf.logical_or(tf.equal(expected, -1), tf.equal(actual, expected))), lambda: fits
+    )
+    with tf.control_dependencies(
+        [tf.Assert(either, [f"Wrong shape for {tensor.name} [expected] [actual].", expected, actual])]
+    ):
         checked = tf.identity(tensor)
-    checked.set_shape(tensor.shape.merge_with(wanted))
+    if not isinstance(expected_shape, Tensor):
+        checked.set_shape(wanted)
     return checked
 
 
@@ -117,10 +126,10 @@ def with_same_shape(expected_tensor: Any, tensor: Any) -> Tensor:
 
 @public("contrib.framework.remove_squeezable_dimensions")
 def remove_squeezable_dimensions(predictions: Any, labels: Any, name: str | None = None) -> Any:
-    """Labels and predictions, the last dimension of one squeezed if it is 1 and the ranks differ by one."""
+    """Predictions and labels, the last dimension of one squeezed if it is 1 and the ranks differ by one."""
     with tf.name_scope(name, "remove_squeezable_dimensions", [labels, predictions]):
         predictions, labels = tf.convert_to_tensor(predictions), tf.convert_to_tensor(labels)
-        return squeezed_last(labels, predictions), squeezed_last(predictions, labels)
+        return squeezed_last(predictions, labels), squeezed_last(labels, predictions)
 
 
 @public("contrib.framework.reduce_sum_n")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import errors
 from anabranch.core.contract import inference
 from anabranch.core.contract.api import public
@@ -19,6 +21,7 @@ from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.sparse_tensor import SparseTensor
+from anabranch.core.graph.static_value import constant_value
 from anabranch.core.values import dtypes
 from anabranch.ops.control.public_dependencies import group
 from anabranch.ops.lookup.table_files import LINE_NUMBER, WHOLE_LINE
@@ -483,6 +486,28 @@ class MutableHashTable(_MutableTable):
         self._add_saveable(checkpoint)
 
 
+def _far_from(key: Tensor) -> Any:
+    """A key of the shape of ``key`` that programs do not use, and that is not ``key``."""
+    known = constant_value(key)
+    if known is None:
+        raise ValueError(
+            errors.message(
+                "an empty_key that is known only when the graph runs",
+                "a deleted_key, too",
+                "deleted_key=-2, or another",
+            )
+        )
+    dtype = key.dtype.base
+    if dtype is dtypes.string:
+        candidates: tuple[Any, ...] = (b"\x00deleted key\x00", b"\x00another deleted key\x00")
+    elif dtype.is_integer or dtype.is_floating:
+        candidates = (dtype.min, dtype.max)
+    else:
+        raise TypeError(errors.message(f"keys of {dtype.name}", "a deleted_key", "deleted_key=another key"))
+    made = (np.full(known.shape, value, dtype.as_numpy_dtype) for value in candidates)
+    return next(value for value in made if not np.array_equal(value, known))
+
+
 @public("contrib.lookup.MutableDenseHashTable", "lookup.experimental.DenseHashTable")
 class MutableDenseHashTable(_MutableTable):
     """A table that may change, in TensorFlow's layout without chains; here it is as `MutableHashTable`.
@@ -492,7 +517,7 @@ class MutableDenseHashTable(_MutableTable):
         value_dtype: dtype of the values.
         default_value: what keys without an entry get; its shape is that of all values.
         empty_key: a key that is never used.
-        deleted_key: another one.
+        deleted_key: another one; a value that is far from usual ones if None, as before TensorFlow 1.15.
         initial_num_buckets: a hint, kept for other programs.
         shared_name: name under which sessions share it.
         name: name of its op.
@@ -505,7 +530,7 @@ class MutableDenseHashTable(_MutableTable):
         value_dtype: Any,
         default_value: Any,
         empty_key: Any,
-        deleted_key: Any,
+        deleted_key: Any = None,
         initial_num_buckets: int | None = None,
         shared_name: str | None = None,
         name: str = "MutableDenseHashTable",
@@ -514,10 +539,12 @@ class MutableDenseHashTable(_MutableTable):
         super().__init__(key_dtype, value_dtype)
         self._set_default(default_value, scalar=False)
         extra = {} if initial_num_buckets is None else {"initial_num_buckets": initial_num_buckets}
+        empty = convert_to_tensor(empty_key, self._key_dtype, "empty_key")
+        deleted = _far_from(empty) if deleted_key is None else deleted_key
         self._handle = build(
             "MutableDenseHashTableV2",
-            convert_to_tensor(empty_key, self._key_dtype, "empty_key"),
-            convert_to_tensor(deleted_key, self._key_dtype, "deleted_key"),
+            empty,
+            convert_to_tensor(deleted, self._key_dtype, "deleted_key"),
             value_dtype=self._value_dtype,
             value_shape=self._default_value._shape,
             shared_name=shared_name or "",

@@ -23,6 +23,15 @@ from anabranch.ops.lookup.public_tables import (
 )
 from anabranch.ops.lookup.table_files import LINE_NUMBER, WHOLE_LINE
 
+_NO_WORDS = "mapping must be specified (vocabulary_list must be specified).\n" + errors.message(
+    "mapping=None", "a list or vector of words", 'mapping=["a", "b"]'
+)
+_HASHES = {
+    "fasthash": "StringToHashBucketFast",
+    "stronghash": "StringToHashBucketStrong",
+    "legacy": "StringToHashBucket",
+}
+
 
 @public("contrib.lookup.HasherSpec")
 class HasherSpec(collections.namedtuple("HasherSpec", ["hasher", "key"])):
@@ -72,9 +81,12 @@ class IdTableWithHashBuckets(LookupInterface):
     ) -> None:
         if not isinstance(hasher_spec, HasherSpec):
             raise TypeError(f"hasher_spec must be of type HasherSpec, got {hasher_spec!r}")
-        if hasher_spec.hasher not in ("fasthash", "stronghash", "legacy"):
-            raise ValueError(f"Unknown hasher {hasher_spec.hasher}")
         dtype_of_keys = dtypes.string if key_dtype is None else dtypes.as_dtype(key_dtype).base
+        if dtype_of_keys is not dtypes.string and not dtype_of_keys.is_integer:
+            raise TypeError(
+                f"Invalid key_dtype, expected integer or string but got {dtype_of_keys}.\n"
+                + errors.message(f"key_dtype={dtype_of_keys.name}", "an integer type or string", "key_dtype=tf.string")
+            )
         if table is not None:
             dtype_of_keys = table.key_dtype if key_dtype is None else dtype_of_keys
             if table.key_dtype not in (dtypes.int64, dtypes.string):
@@ -133,9 +145,14 @@ class IdTableWithHashBuckets(LookupInterface):
         if not self._num_oov_buckets:
             return self._table.lookup(words)
         text = words if words.dtype.base == dtypes.string else build("AsString", words)
-        kind = {"fasthash": "StringToHashBucketFast", "stronghash": "StringToHashBucketStrong"}.get(
-            self._hasher_spec.hasher, "StringToHashBucket"
-        )
+        kind = _HASHES.get(self._hasher_spec.hasher)
+        if kind is None:
+            raise ValueError(
+                f"Unknown hasher {self._hasher_spec.hasher}\n"
+                + errors.message(
+                    f"the hasher {self._hasher_spec.hasher!r}", f"one of {', '.join(_HASHES)}", "FastHashSpec"
+                )
+            )
         extra = {"key": self._hasher_spec.key} if kind.endswith("Strong") else {}
         buckets = build(kind, text, num_buckets=self._num_oov_buckets, name="hash_bucket", **extra)
         if self._table is None:
@@ -248,7 +265,7 @@ def index_table_from_tensor(
     """A table from the words ``mapping`` ``[n]`` to their positions; arguments as for `index_table_from_file`."""
     words = mapping if mapping is not None else vocabulary_list
     if words is None:
-        raise ValueError("vocabulary_list must be specified.")
+        raise ValueError(_NO_WORDS)
     if num_oov_buckets < 0:
         raise ValueError(f"num_oov_buckets must be greater or equal than 0, got {num_oov_buckets}.")
     wanted = _word_dtype(dtype)
@@ -295,7 +312,7 @@ def index_to_string_table_from_tensor(
     """A table from positions to the words ``mapping`` ``[n]``."""
     given = mapping if mapping is not None else vocabulary_list
     if given is None:
-        raise ValueError("vocabulary_list must be specified.")
+        raise ValueError(_NO_WORDS)
     with name_scope(name, "index_to_string"):
         words = convert_to_tensor(given, dtypes.string)
         keys = build("Cast", build("Range", 0, build("Size", words), 1), DstT=dtypes.int64)

@@ -277,6 +277,11 @@ def _check_initializer(c: ShapeContext) -> list[RawShape]:
     return []
 
 
+def _check_filename(c: ShapeContext) -> list[RawShape]:
+    c.with_rank("filename", 0)
+    return []
+
+
 _IN = {"Tin": Type(), "Tout": Type()}
 _FILE = {
     "key_index": Int(minimum=-2),
@@ -302,7 +307,7 @@ _OPS: tuple[tuple[str, tuple[str, ...], str, dict[str, Any], str, Any, Any, str]
      _export_shape, _export, "All keys ``[n]`` and their values ``[n, ...]``."),
     ("InitializeTable", ("", "V2"), ", keys: Tkey, values: Tval ->", {"Tkey": Type(), "Tval": Type()}, "write",
      _check_initializer, _initialize, "Fills a table with keys ``[n]`` and values ``[n]``."),
-    ("InitializeTableFromTextFile", ("", "V2"), ", filename: string ->", _FILE, "write", inference.no_outputs,
+    ("InitializeTableFromTextFile", ("", "V2"), ", filename: string ->", _FILE, "write", _check_filename,
      _initialize_from_file, "Fills a table from the lines of a text file."),
 )  # fmt: skip
 
