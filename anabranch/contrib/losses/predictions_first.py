@@ -46,7 +46,7 @@ def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = N
             if tensor.shape.ndims is None:
                 raise ValueError(
                     f"{name}.get_shape().ndims cannot be None\n"
-                    + errors.message(f"{name} of unknown rank", "a known rank", "tensor.set_shape([None, n])")
+                    + errors.message(f"{name} of unknown rank", "a tensor of known rank", "tensor.set_shape([None, n])")
                 )
         if weights.shape.ndims > 1 and weights.shape[-1].is_compatible_with(1):
             weights = tf.squeeze(weights, [-1])
