@@ -5,6 +5,7 @@ from __future__ import annotations
 from anabranch import distributions
 from anabranch.contrib.distributions import (
     bijectors,
+    derived,
     families,
     flows,
     matrices,
@@ -12,6 +13,9 @@ from anabranch.contrib.distributions import (
     mixtures,
     normals,
     parameters,
+    scalar_bijectors,
+    skewed,
+    statistics,
     transformed,
     wishart,
 )
@@ -19,6 +23,7 @@ from anabranch.core.contract import api
 
 __all__ = [
     "bijectors",
+    "derived",
     "distributions",
     "families",
     "flows",
@@ -27,6 +32,9 @@ __all__ = [
     "mixtures",
     "normals",
     "parameters",
+    "scalar_bijectors",
+    "skewed",
+    "statistics",
     "transformed",
     "wishart",
 ]

@@ -8,7 +8,116 @@ import anabranch as tf
 from anabranch.contrib.distributions.bijectors import Bijector, Identity
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.static_value import constant_value_as_shape
 from anabranch.distributions.base import Distribution
+
+
+class _Repeated(Distribution):
+    """Independent numbers of a distribution as a batch of distributions, or as the elements of an outcome."""
+
+    def __init__(self, distribution: Distribution, batch_shape: Any, event_shape: Any) -> None:
+        self._base = distribution
+        self._shapes = {"batch": _override(batch_shape), "event": _override(event_shape)}
+        for what, given in self._shapes.items():
+            own = getattr(distribution, f"{what}_shape")
+            if given is not None and own.ndims not in (None, 0):
+                raise ValueError(
+                    f"base distribution not scalar: {what}_shape override of a distribution of {what} shape {own}\n"
+                    + errors.message(
+                        f"{what}_shape={given[0]} for a distribution of {what} shape {own}",
+                        "a distribution of scalars where a shape is given",
+                        "tf.distributions.Normal(0.0, 1.0)",
+                    )
+                )
+        super().__init__(
+            distribution.dtype,
+            distribution.reparameterization_type,
+            distribution.validate_args,
+            distribution.allow_nan_stats,
+            name=distribution.name,
+        )
+
+    def _shape(self, what: str) -> Any:
+        given = self._shapes[what]
+        return getattr(self._base, f"_{what}")() if given is None else given
+
+    def _batch(self) -> Any:
+        return self._shape("batch")
+
+    def _event(self) -> Any:
+        return self._shape("event")
+
+    def _turned(self, x: Any, back: bool) -> Any:
+        """``x`` with the axes of its outcome first, or put back to its end."""
+        ndims = len(self._event()[0] or ())
+        order = tf.range(tf.rank(x))
+        parts = [order[ndims:], order[:ndims]] if back else [order[-ndims:], order[:-ndims]]
+        return tf.transpose(x, tf.concat(parts, 0))
+
+    def _sample_n(self, n: Any, seed: int | None) -> Any:
+        lead = [tf.reshape(tf.convert_to_tensor(n, tf.int32), [1])]
+        lead += [tf.convert_to_tensor(given[1], tf.int32) for given in self._shapes.values() if given is not None]
+        samples = self._base.sample(tf.concat(lead, 0), seed=seed)
+        event, batch = self._shapes["event"], self._base.batch_shape.ndims
+        if event is None or batch == 0:
+            return samples
+        ndims, order = len(event[0]), tf.range(tf.rank(samples))
+        return tf.transpose(samples, tf.concat([order[:1], order[1 + ndims :], order[1 : 1 + ndims]], 0))
+
+    def _log_prob(self, x: Any) -> Any:
+        event = self._shapes["event"]
+        if event is None:
+            return self._base.log_prob(x)
+        ndims = len(event[0])
+        if self._base.batch_shape.ndims == 0:
+            return tf.reduce_sum(self._base.log_prob(x), list(range(-ndims, 0)))
+        return tf.reduce_sum(self._base.log_prob(self._turned(x, False)), list(range(ndims)))
+
+    def _elements(self, value: Any) -> Any:
+        """A statistic of the distribution for each element of the batch and of the outcome."""
+        event, own = self._shapes["event"], len(self._base.event_shape.as_list())
+        if event is not None:
+            value = tf.reshape(value, tf.concat([tf.shape(value), tf.ones([len(event[0]) - own], tf.int32)], 0))
+        shape = tf.concat([self.batch_shape_tensor(), self.event_shape_tensor()], 0)
+        return value + tf.zeros(shape, value.dtype)
+
+    def _mean(self) -> Any:
+        return self._elements(self._base.mean())
+
+    def _entropy(self) -> Any:
+        entropy = self._base.entropy()
+        if self._shapes["event"] is not None:
+            entropy *= tf.cast(tf.reduce_prod(self.event_shape_tensor()), entropy.dtype)
+        return entropy + tf.zeros(self.batch_shape_tensor(), entropy.dtype)
+
+    def _cdf(self, x: Any) -> Any:
+        return self._whole("cdf")(x)
+
+    def _quantile(self, p: Any) -> Any:
+        return self._whole("quantile")(p)
+
+    def _whole(self, what: str) -> Any:
+        if self._shapes["event"] is not None:
+            raise NotImplementedError(
+                f"{what} is not implemented when overriding event_shape\n"
+                + errors.message(f"the {what} of outcomes of many numbers", "log_prob, or samples", "log_prob(value)")
+            )
+        return getattr(self._base, what)
+
+
+def _override(shape: Any) -> Any:
+    """What is known of a shape that is given, and the shape as a value; None if none is given."""
+    if shape is None:
+        return None
+    given = shape.as_list() if isinstance(shape, tf.TensorShape) else shape
+    tensor = tf.convert_to_tensor(given, tf.int32)
+    known = constant_value_as_shape(tensor)
+    if known.ndims is None:
+        raise NotImplementedError(
+            errors.message("a shape of unknown rank", "a shape of known rank", "shape.set_shape([n])")
+        )
+    raw = tuple(known.as_list())
+    return raw, list(raw) if None not in raw else tensor
 
 
 @public("contrib.distributions.TransformedDistribution")
@@ -18,8 +127,8 @@ class TransformedDistribution(Distribution):
     Args:
         distribution: of the number.
         bijector: the function; the identity if None.
-        batch_shape: must be None: shapes are those of the distribution.
-        event_shape: must be None.
+        batch_shape: of a batch of independent numbers of one distribution, which has none of its own then.
+        event_shape: of outcomes that are independent numbers of one distribution, whose own are scalars then.
         validate_args: has no effect of its own.
         name: name of the scope of its ops.
     """
@@ -34,15 +143,9 @@ class TransformedDistribution(Distribution):
         name: str | None = None,
     ) -> None:
         parameters = dict(locals())
-        if batch_shape is not None or event_shape is not None:
-            raise NotImplementedError(
-                errors.message(
-                    f"batch_shape={batch_shape}, event_shape={event_shape}",
-                    "the shapes of the distribution",
-                    "tf.contrib.distributions.Independent of a larger batch",
-                )
-            )
-        self._of, self._bijector = distribution, Identity() if bijector is None else bijector
+        self._given, self._bijector = distribution, Identity() if bijector is None else bijector
+        repeated = batch_shape is not None or event_shape is not None
+        self._of = _Repeated(distribution, batch_shape, event_shape) if repeated else distribution
         super().__init__(
             distribution.dtype,
             distribution.reparameterization_type,
@@ -56,7 +159,7 @@ class TransformedDistribution(Distribution):
     @property
     def distribution(self) -> Distribution:
         """Of the number."""
-        return self._of
+        return self._given
 
     @property
     def bijector(self) -> Bijector:

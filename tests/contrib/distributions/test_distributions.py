@@ -163,8 +163,10 @@ def test_transformed(session):
     np.testing.assert_allclose((np.log(samples) < ONE).mean(0), 0.5 * np.ones((2, 3)), atol=0.05)
     with pytest.raises(NotImplementedError, match="mean is not implemented"):
         ours.mean()
-    with pytest.raises(NotImplementedError, match="event_shape"):
-        C.TransformedDistribution(C.Normal(0.0, 1.0), event_shape=[2])
+    with pytest.raises(ValueError, match="base distribution not scalar: batch_shape override"):
+        C.TransformedDistribution(C.Normal(ONE, TWO), batch_shape=[2])
+    with pytest.raises(NotImplementedError, match="cdf is not implemented when overriding event_shape"):
+        C.TransformedDistribution(C.Normal(0.0, 1.0), event_shape=[2]).cdf([0.0, 0.0])
     moved = C.TransformedDistribution(C.Normal(ONE, TWO), B.AffineScalar(np.float64(1), np.float64(3)))
     np.testing.assert_allclose(session.run(moved.mean()), 1 + 3 * ONE * np.ones((2, 1)))
     np.testing.assert_allclose(session.run(moved.entropy()), st.norm(ONE, 3 * TWO).entropy(), 1e-6)

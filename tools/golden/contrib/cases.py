@@ -109,3 +109,167 @@ cell(
     backward_slice_offset=1,
     use_peepholes=True,
 )
+
+
+# ------------------------------------------------------------------------------------------------------- distributions
+def distribution(name, make, value, statistics=("mean", "stddev", "entropy"), functions=("log_prob", "prob")):
+    """Enter a case of a distribution: functions of a value, and statistics."""
+
+    def build(tf):
+        of = make(tf, tf.contrib.distributions)
+        x = tf.constant(np.asarray(value, np.float32))
+        result = {function: getattr(of, function)(x) for function in functions}
+        result.update({statistic: getattr(of, statistic)() for statistic in statistics})
+        result["shape"] = tf.shape(of.sample([5, 2]))
+        result["batch"] = of.batch_shape_tensor()
+        result["event"] = of.event_shape_tensor()
+        return result
+
+    CASES[f"distribution_{name}"] = build
+
+
+_ALL = ("log_prob", "prob", "cdf", "log_cdf", "survival_function", "log_survival_function")
+distribution(
+    "Kumaraswamy",
+    lambda tf, ds: ds.Kumaraswamy([2.0, 0.5, 3.0], [[1.5], [4.0]]),
+    [[0.1, 0.5, 0.9]],
+    ("mean", "variance", "entropy", "mode"),
+    ("log_prob", "prob", "cdf"),
+)
+distribution(
+    "SinhArcsinh",
+    lambda tf, ds: ds.SinhArcsinh([0.5, -1.0], 2.0, skewness=0.7, tailweight=[1.3, 0.6]),
+    [[0.1, -4.0], [3.0, 20.0]],
+    (),
+    ("log_prob", "prob", "cdf"),
+)
+distribution("SinhArcsinh_plain", lambda tf, ds: ds.SinhArcsinh(0.5, 2.0), [0.1, -4.0], (), ("log_prob", "cdf"))
+_VECTOR = ("mean", "mode", "variance", "stddev", "covariance")
+for _kind, _value in (
+    ("VectorExponentialDiag", [[2.0, 3.0], [1.5, 7.0]]),
+    ("VectorLaplaceDiag", [[2.0, -3.0], [1.5, 7.0]]),
+):
+    distribution(
+        _kind,
+        lambda tf, ds, kind=_kind: getattr(ds, kind)([1.0, -1.0], [2.0, 0.5]),
+        _value,
+        _VECTOR,
+        ("log_prob", "prob"),
+    )
+    distribution(
+        _kind + "_batch",
+        lambda tf, ds, kind=_kind: getattr(ds, kind)(None, [[2.0, 0.5], [1.0, 3.0], [0.3, 0.4]], 0.5),
+        _value[:1],
+        ("mean", "variance", "covariance"),
+        ("log_prob",),
+    )
+distribution(
+    "VectorSinhArcsinhDiag",
+    lambda tf, ds: ds.VectorSinhArcsinhDiag([1.0, -1.0], [2.0, 0.5], skewness=0.3, tailweight=[1.2, 0.9]),
+    [[2.0, -3.0], [1.5, 7.0]],
+    (),
+    ("log_prob", "prob"),
+)
+distribution(
+    "MultivariateNormalDiagPlusLowRank",
+    lambda tf, ds: ds.MultivariateNormalDiagPlusLowRank(
+        [1.0, -1.0, 0.0], [2.0, 0.5, 1.0], scale_perturb_factor=[[1.0], [0.5], [-2.0]], scale_perturb_diag=[0.7]
+    ),
+    [[2.0, -3.0, 1.0]],
+    ("mean", "mode", "variance", "stddev", "covariance", "entropy"),
+    ("log_prob", "prob"),
+)
+distribution(
+    "BatchReshape",
+    lambda tf, ds: ds.BatchReshape(tf.distributions.Normal(numbers(6), 2.0), [2, -1]),
+    numbers(4, 2, 3),
+    ("mean", "stddev", "entropy", "mode", "variance"),
+    _ALL,
+)
+distribution(
+    "BatchReshape_vectors",
+    lambda tf, ds: ds.BatchReshape(ds.MultivariateNormalDiag(numbers(6, 2), numbers(6, 2) + 1), [3, 2]),
+    numbers(3, 2, 2),
+    ("mean", "covariance", "entropy"),
+    ("log_prob",),
+)
+distribution(
+    "QuantizedDistribution",
+    lambda tf, ds: ds.QuantizedDistribution(tf.distributions.Normal([0.0, 1.0], 3.0), low=-2.0, high=4.0),
+    [[-3.0, -2.0], [-1.0, 0.0], [3.0, 4.0], [5.0, 1.0]],
+    (),
+    ("prob", "cdf", "survival_function", "log_survival_function"),
+)
+distribution(
+    "QuantizedDistribution_log",
+    lambda tf, ds: ds.QuantizedDistribution(tf.distributions.Normal([0.0, 1.0], 3.0), low=-2.0, high=4.0),
+    [[-1.0, -2.0], [-1.0, 0.0], [3.0, 4.0]],
+    (),
+    ("log_prob", "log_cdf"),
+)
+distribution(
+    "Transformed_event",
+    lambda tf, ds: ds.TransformedDistribution(
+        tf.distributions.Normal([0.0, 1.0, 2.0], 1.0),
+        ds.bijectors.Affine(shift=[1.0, 2.0], scale_diag=[2.0, 3.0]),
+        event_shape=[2],
+    ),
+    numbers(4, 3, 2),
+    ("entropy",),
+    ("log_prob", "prob"),
+)
+distribution(
+    "Transformed_batch",
+    lambda tf, ds: ds.TransformedDistribution(
+        tf.distributions.Laplace(0.0, 1.0), ds.bijectors.AffineScalar(shift=1.0, scale=2.0), batch_shape=[2, 3]
+    ),
+    numbers(2, 3),
+    ("entropy",),
+    ("log_prob", "cdf"),
+)
+
+
+def _weibull(tf):
+    kind = getattr(tf.contrib.distributions.bijectors, "Weibull", None)
+    if kind is None:  # TensorFlow 1.15 names it by its module alone
+        from tensorflow.contrib.distributions.python.ops.bijectors.weibull import Weibull as kind
+    bijector = kind(scale=[1.5, 0.7], concentration=0.6)
+    x = tf.constant([[0.2, 1.0], [3.0, 0.5]])
+    y = bijector.forward(x)
+    return {
+        "forward": y,
+        "inverse": bijector.inverse(tf.identity(y)),
+        "forward_log_det_jacobian": bijector.forward_log_det_jacobian(x, event_ndims=0),
+        "inverse_log_det_jacobian": bijector.inverse_log_det_jacobian(tf.identity(y), event_ndims=1),
+    }
+
+
+CASES["bijector_Weibull"] = _weibull
+
+
+@case
+def sample_statistics(tf):
+    """Percentiles, autocorrelation, moving averages, posteriors."""
+    ds = tf.contrib.distributions
+    x = tf.constant(numbers(4, 3, 5))
+    result = {}
+    for interpolation in ("lower", "higher", "nearest"):
+        for axis in (None, 0, [0, 2], -1):
+            for keep in (False, True):
+                key = f"percentile_{interpolation}_{axis}_{keep}"
+                result[key] = ds.percentile(x, 37.0, axis=axis, interpolation=interpolation, keep_dims=keep)
+    result["auto"] = ds.auto_correlation(x)
+    result["auto_axis"] = ds.auto_correlation(x, axis=0, max_lags=2, center=False)
+    result["auto_raw"] = ds.auto_correlation(x, axis=1, normalize=False)
+    prior = tf.distributions.Normal([1.0, 2.0], 3.0)
+    after = ds.normal_conjugates_known_scale_posterior(prior, 2.0, tf.constant([4.0, 5.0]), 3)
+    following = ds.normal_conjugates_known_scale_predictive(prior, 2.0, tf.constant([4.0, 5.0]), 3)
+    result.update(posterior=after.mean(), posterior_scale=after.stddev(), predictive_scale=following.stddev())
+    mean = tf.get_variable("mean", [2])
+    variance = tf.get_variable("variance", [2])
+    log_mean = tf.get_variable("log_mean", [2])
+    with tf.control_dependencies([*result.values()]):
+        moved = ds.assign_moving_mean_variance(mean, variance, tf.constant([2.0, 3.0]), 0.9)
+        result.update(moving_mean=moved[0], moving_variance=moved[1])
+        result["log_mean_exp"] = ds.assign_log_moving_mean_exp(log_mean, tf.constant([2.0, 30.0]), 0.9)
+    return result
