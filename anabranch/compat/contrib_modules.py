@@ -71,6 +71,11 @@ _TEXT = {
     "legacy_seq2seq": """
     python.ops: seq2seq
     """,
+    "linalg": """
+    python.ops: linear_operator linear_operator_addition linear_operator_block_diag linear_operator_circulant
+        linear_operator_composition linear_operator_diag linear_operator_full_matrix linear_operator_identity
+        linear_operator_kronecker linear_operator_low_rank_update linear_operator_tril linear_operator_util
+    """,
     "lookup": """
     .: lookup_ops
     """,

@@ -323,6 +323,7 @@ values cross_tower_ops cross_device_ops: contrib.distribute distribute @distribu
 # Where modules of some parts of tf.contrib look besides.
 _BESIDE_CONTRIB = {
     "contrib.rnn": " nn.rnn_cell @compat.internal.private_names",
+    "contrib.linalg": " @compat.internal.linear_operators.addition @compat.internal.linear_operators.utilities linalg",
     "contrib.slim": " contrib.layers",
     "contrib.distributions": " contrib.distributions.bijectors @compat.internal.distribution_utilities",
     "contrib.framework": " contrib.layers nn top",

@@ -341,7 +341,10 @@ class MultivariateNormalDiag(Distribution):
             self._scale = build("OnesLike", first) if scale is None else scale
             self._loc = tensors.get("loc", build("ZerosLike", self._scale))
             if validate_args:
-                self._scale = checked(self._scale, True, assert_positive(self._scale, "scale_diag must be positive"))
+                scale = self._scale
+                nonzero = build("NotEqual", scale, number(0, scale))
+                words = "Singular operator:  Diagonal contained zero values."
+                self._scale = checked(scale, True, lambda: assert_that(nonzero, words, scale))
         super().__init__(
             self._scale.dtype.base,
             FULLY_REPARAMETERIZED,
@@ -387,7 +390,7 @@ class MultivariateNormalDiag(Distribution):
         return self._mean()
 
     def _stddev(self) -> Any:
-        return build("Abs", self._scale * build("OnesLike", self._loc))
+        return build("Abs", self._scale)
 
     def _covariance(self) -> Any:
         return build("MatrixDiag", build("Square", self._stddev()))

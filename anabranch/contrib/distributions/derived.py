@@ -452,7 +452,7 @@ class QuantizedDistribution(Distribution):
         return x if self._high is None else tf.minimum(x, self._high)
 
     def _bounded(self, what: str, y: Any, rounded: Any, below: float, above: float) -> Any:
-        """A function of the rounded value, with its values outside of the bounds."""
+        """A function of the rounded value, with the values that it has beyond the bounds."""
         value = getattr(self._inner, what)(rounded)
         rounded += tf.zeros_like(value)
         if self._low is not None:

@@ -203,7 +203,10 @@ class Geometric(_ByOdds):
 
     def _log_prob(self, counts: Any) -> Any:
         # -log(1 + exp(logits)) is the logarithm of a failure's probability.
-        return tf.log(self._probs) - counts * tf.nn.softplus(self._logits)
+        failures = tf.where_v2(
+            tf.equal(counts, 0.0), 0.0, -tf.nn.softplus(self._logits)
+        )  # none, also of a sure success
+        return tf.log(self._probs) + counts * failures
 
     def _cdf(self, counts: Any) -> Any:
         counts = tf.floor(counts)

@@ -134,10 +134,10 @@ class MultivariateNormalTriL(Distribution):
         return self._mean()
 
     def _covariance(self) -> Any:
-        return tf.matmul(self._tril, self._tril, adjoint_b=True) + tf.zeros_like(self._loc)[..., tf.newaxis]
+        return tf.matmul(self._tril, self._tril, adjoint_b=True)
 
     def _variance(self) -> Any:
-        return tf.reduce_sum(tf.square(self._tril), -1) + tf.zeros_like(self._loc)
+        return tf.reduce_sum(tf.square(self._tril), -1)
 
 
 @public("contrib.distributions.MultivariateNormalFullCovariance")

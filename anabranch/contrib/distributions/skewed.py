@@ -102,7 +102,9 @@ class Kumaraswamy(TransformedDistribution):
     def _mode(self) -> Any:
         a, b = self._a, self._b
         mode = ((a - 1) / (a * b - 1)) ** (1.0 / a)
-        return self._undefined((a > 1.0) & (b > 1.0), mode, "Mode undefined for concentrations <= 1")
+        return self._undefined(
+            (a > 1.0) & (b > 1.0), mode, "Mode undefined for concentration1 <= 1., or concentration0 <= 1."
+        )
 
 
 @public("contrib.distributions.SinhArcsinh")
@@ -267,9 +269,7 @@ class _AffineVector(TransformedDistribution):
 
     def _covariance(self) -> Any:
         dense = self._scale.to_dense()
-        covariance = self._ELEMENT_VARIANCE * self._scale.matmul(dense, adjoint_arg=True)
-        shape = tf.concat([self.batch_shape_tensor(), tf.shape(covariance)[-2:]], 0)
-        return covariance + tf.zeros(shape, self._dtype)
+        return self._ELEMENT_VARIANCE * self._scale.matmul(dense, adjoint_arg=True)
 
     def _variance(self) -> Any:
         return tf.matrix_diag_part(self._covariance())

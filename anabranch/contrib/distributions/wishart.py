@@ -174,6 +174,16 @@ class _Wishart(Distribution):
         return tf.cholesky(self._variance())  # as TensorFlow has it: a factor, and not the roots of the elements
 
 
+def _parameters(name: str, scale: Any, df: Any) -> dict[str, Any]:
+    """The parameters as tensors of the dtype of ``scale``, which integers as degrees of freedom become, too."""
+    given = floats(name, scale=scale)
+    known = df if not isinstance(getattr(df, "dtype", None), tf.DType) else None
+    if known is not None:
+        given["df"] = tf.convert_to_tensor(np.asarray(known, given["scale"].dtype.as_numpy_dtype), name="df")
+        return given
+    return floats(name, scale=given["scale"], df=df)
+
+
 @public("contrib.distributions.WishartCholesky")
 class WishartCholesky(_Wishart):
     """Positive definite matrices, by the triangular factor of their scale.
@@ -202,7 +212,7 @@ class WishartCholesky(_Wishart):
         parameters = dict(locals())
         parameters.pop("__class__", None)
         with tf.name_scope(name, values=[df, scale]):
-            given = floats(name, scale=scale, df=df)
+            given = _parameters(name, scale, df)
             tril = tf.matrix_band_part(given["scale"], -1, 0)
             self._begin(given["df"], tril, cholesky_input_output_matrices, validate_args, parameters)
 
@@ -235,6 +245,6 @@ class WishartFull(_Wishart):
         parameters = dict(locals())
         parameters.pop("__class__", None)
         with tf.name_scope(name, values=[df, scale]):
-            given = floats(name, scale=scale, df=df)
+            given = _parameters(name, scale, df)
             tril = tf.cholesky(given["scale"])
             self._begin(given["df"], tril, cholesky_input_output_matrices, validate_args, parameters)

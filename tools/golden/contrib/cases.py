@@ -227,6 +227,27 @@ distribution(
     ("entropy",),
     ("log_prob", "cdf"),
 )
+for _kind, _scale in (
+    ("MultivariateNormalDiag", [2.0, -0.5]),
+    ("MultivariateNormalTriL", [[2.0, 0.0], [0.3, 0.5]]),
+):
+    distribution(
+        _kind + "_batch_of_means",
+        lambda tf, ds, kind=_kind, scale=_scale: getattr(ds, kind)(numbers(3, 2), scale, validate_args=True),
+        numbers(3, 2),
+        ("mean", "mode", "stddev", "variance", "covariance", "entropy"),
+        ("log_prob",),
+    )
+distribution(
+    "Wishart_of_integers",
+    lambda tf, ds: ds.WishartCholesky(3, np.float32([[2.0, 0.0], [0.3, 0.5]])),
+    [[2.0, 0.3], [0.3, 1.0]],
+    ("mean", "mode", "stddev", "entropy"),
+    ("log_prob",),
+)
+distribution(
+    "Geometric_sure", lambda tf, ds: ds.Geometric(probs=[1.0, 0.5]), [[0.0, 0.0], [1.0, 2.0]], (), ("log_prob",)
+)
 
 
 def _weibull(tf):
