@@ -209,6 +209,7 @@ _ALIASES = {
     "gfile": f"{PACKAGE}.platform.gfile",
     "io.gfile": f"{PACKAGE}.platform.io_gfile",
     "logging": f"{PACKAGE}.platform.logging",
+    "raw_ops": f"{PACKAGE}.compat.v2.raw_ops",
     "resource_loader": f"{PACKAGE}.platform.resource_loader",
     "sysconfig": f"{PACKAGE}.platform.sysconfig",
     "test": f"{PACKAGE}.testing.test",

@@ -146,7 +146,7 @@ def resolve_value(module: str, name: str) -> Any:
             continue
     if internals.places(full) is not None:
         return INTERNAL
-    if inside and module.startswith("python."):  # TensorFlow's modules import each other
+    if inside and module.startswith(("python.", "contrib.")):  # TensorFlow's modules import each other
         for folder in ("python.ops", "python.framework", "python.util", "python.training"):
             if internals.places(f"{folder}.{name}"):
                 return Elsewhere(f"{folder}.{name}")
@@ -228,6 +228,7 @@ class Finder:
             module.__dict__["__version__"] = anabranch.VERSION
             module.__dict__["__git_version__"] = anabranch.GIT_VERSION
             module.__dict__["__compiler_version__"] = anabranch.COMPILER_VERSION
+            module.__dict__["__file__"] = anabranch.__file__
 
 
 _lock = threading.Lock()

@@ -109,7 +109,7 @@ metrics metrics_impl: @compat.internal.metric_internals metrics @compat.internal
 losses losses.losses losses.losses_impl losses.util: losses @compat.internal.private_names
 summary_ops: summary contrib.summary
 summary_ops_v2: contrib.summary
-standard_ops custom_gradient op_selector unconnected_gradients: top
+standard_ops custom_gradient unconnected_gradients: top
 distributions.distribution distributions.bernoulli: distributions
 distributions.normal distributions.beta: distributions contrib.distributions
 distributions.categorical distributions.dirichlet distributions.dirichlet_multinomial: distributions
@@ -146,8 +146,8 @@ saver: train @train.saving.saver_builder @train.saving.saver @compat.internal.pr
 checkpoint_ops: @compat.internal.checkpoint_ops
 warm_starting_util: @train.warm_starting train
 training checkpoint_management checkpoint_utils learning_rate_decay: train
-learning_rate_decay_v2 session_run_hook basic_session_run_hooks session_manager supervisor: train
-monitored_session: train @compat.internal.training_internals
+learning_rate_decay_v2 session_run_hook basic_session_run_hooks supervisor: train
+monitored_session session_manager: train @compat.internal.training_internals
 queue_runner queue_runner_impl coordinator input device_setter server_lib sync_replicas_optimizer: train
 evaluation: train @compat.internal.training_internals
 saver_pb2 checkpoint_state_pb2: =protos
@@ -250,11 +250,16 @@ keras.preprocessing.sequence: keras.preprocessing.sequence
 keras.preprocessing.text: keras.preprocessing.text
 keras.preprocessing.image: keras.preprocessing.image
 data data.ops.dataset_ops data.ops.iterator_ops data.ops.readers data.ops.optional_ops: data data.experimental
+    @compat.internal.data_structures
 data.ops.multi_device_iterator_ops: @data.placing
 """,
     "python.",
 )
 _table("compiler.tf2xla.python.xla: @compat.internal.xla_slices")
+_table("contrib.compiler:\ncontrib.compiler.xla python.compiler.xla.xla: @compat.internal.xla_slices")
+_table("contrib.slim: contrib.slim contrib.layers")  # which has all that the files of contrib.layers have
+_table("contrib.autograph: autograph")
+_table("contrib.learn.python.learn.monitored_session: train")
 _table("examples.tutorials.mnist.input_data examples.tutorials.mnist.mnist: @compat.mnist")
 _table("contrib.learn.python.learn.datasets.mnist contrib.learn.datasets.mnist: @compat.mnist")
 _table("contrib.learn.datasets:")

@@ -9,6 +9,9 @@ from anabranch.core.graph.body_context import BodyContext
 ENABLE_CONTROL_FLOW_V2 = False
 
 
+ControlFlowContext = BodyContext
+
+
 class XLAControlFlowContext(BodyContext):
     """The context of what XLA is told to compile: none is one, since all is compiled."""
 

@@ -1,4 +1,4 @@
-"""Names of modules below ``tensorflow.python.data.util``: structures of elements, operands, seeds, sparse tensors."""
+"""Names of modules below ``tensorflow.python.data``: structures, operands, seeds, sparse tensors, datasets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from anabranch.core.graph.operation import GraphTensor, Tensor
 from anabranch.core.graph.sparse_tensor import SparseTensor
 from anabranch.core.values import dtypes, shapes
 from anabranch.data import nest, operands, structure
+from anabranch.data.dataset import Dataset
 
+DatasetV1 = DatasetV2 = Dataset
 is_sequence = nest.is_nested
 flatten = nest.flatten
 pack_sequence_as = nest.pack_sequence_as

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from anabranch.core import device
+from anabranch.core.graph.operation import Operation
+from anabranch.runtime import fetching
 from anabranch.session import _stack, get_default_session
 
 
@@ -24,6 +26,27 @@ class _DeviceAttributes:
 
     def __repr__(self) -> str:
         return f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes})"
+
+
+class _FetchHandler:
+    """What a step computes: the tensors and the operations among its fetches, each once.
+
+    Args:
+        graph: the graph.
+        fetches: what ``Session.run`` takes.
+        feeds: what it is fed.
+    """
+
+    def __init__(self, graph: Any, fetches: Any, feeds: Any, feed_handles: Any = None) -> None:
+        self._elements = fetching.FetchPlan(graph, fetches, lambda tensor, value: value).unique
+
+    def fetches(self) -> list[Any]:
+        """The tensors."""
+        return [element for element in self._elements if not isinstance(element, Operation)]
+
+    def targets(self) -> list[Any]:
+        """The operations."""
+        return [element for element in self._elements if isinstance(element, Operation)]
 
 
 class _SessionStack:

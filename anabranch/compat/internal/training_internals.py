@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 import anabranch as tf
 from anabranch.compat.v2 import gradients
 from anabranch.contrib.training import evaluation
@@ -18,6 +20,22 @@ _StopAfterNEvalsHook = evaluation.StopAfterNEvalsHook
 _evaluate_once = evaluation.evaluate_once
 _get_or_create_eval_step = evaluation.get_or_create_eval_step
 gradients_v2 = gradients
+
+
+def _ready(op: Any, sess: Any, msg: str) -> tuple[bool, str | None]:
+    """Whether an op gives no names of variables that are not initialised, and a text with those that it gives."""
+    if op is None:
+        return True, None
+    try:
+        names = sess.run(op)
+    except tf.errors.FailedPreconditionError as problem:
+        if "uninitialized" not in str(problem):
+            tf.logging.warning("%s : error [%s]", msg, problem)
+            raise
+        return False, str(problem)
+    if names is None or names.dtype == np.int32 or not names.size:
+        return True, None
+    return False, "Variables not initialized: " + ", ".join(name.decode() for name in names)
 
 
 class EventsWriter:

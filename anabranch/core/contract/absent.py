@@ -8,7 +8,6 @@ INSTEAD = {
     "feature_column": "tf.layers on tensors that you make of the columns",
     "tpu": "plain optimizers and a session: XLA compiles for the device at hand",
     "lite": "the GraphDef of tf.graph_util.convert_variables_to_constants",
-    "raw_ops": "the public function of the op, or tf.build_op",
     "optimizers": "tf.train, or tf.keras.optimizers",
     "load_op_library": "tf.Op for an op of your own, or tf.py_func: ops in C++ cannot be loaded",
     "load_library": "tf.Op for an op of your own, or tf.py_func: ops in C++ cannot be loaded",
