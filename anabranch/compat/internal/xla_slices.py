@@ -1,4 +1,4 @@
-"""XLA's operations as functions, as far as Keras uses them, and ``xla.compile``, without which steps are compiled, too."""
+"""XLA's operations as functions, as far as Keras uses them, and ``xla.compile``: every step is compiled by XLA."""
 
 from __future__ import annotations
 
