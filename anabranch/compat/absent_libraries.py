@@ -27,7 +27,7 @@ LIBRARIES: dict[str, str] = {
     "contrib.learn": "estimators learn_io monitors utils ops python.learn python.learn.estimators "
     "python.learn.estimators.estimator python.learn.estimators.run_config python.learn.estimators.model_fn "
     "python.learn.estimators.head python.learn.learn_io python.learn.monitors python.learn.ops python.learn.utils "
-    "python.learn.experiment python.learn.metric_spec python.learn.session_run_hook",
+    "python.learn.experiment python.learn.metric_spec python.learn.session_run_hook python.learn.monitored_session",
     "contrib.estimator": "python.estimator python.estimator.head python.estimator.hooks",
     "contrib.tpu": "python.tpu python.ops python.ops.tpu_ops python.profiler profiler python.tpu.device_assignment "
     "python.tpu.tpu python.tpu.tpu_config python.tpu.tpu_context python.tpu.tpu_estimator python.tpu.tpu_feed "
@@ -54,7 +54,8 @@ _SHARED_WITH_TRAIN = frozenset(
         *("CheckpointSaverHook", "CheckpointSaverListener", "FeedFnHook", "FinalOpsHook", "GlobalStepWaiterHook"),
         *("LoggingTensorHook", "NanLossDuringTrainingError", "NanTensorHook", "ProfilerHook", "SecondOrStepTimer"),
         *("SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues", "StepCounterHook"),
-        *("StopAtStepHook", "SummarySaverHook"),
+        *("StopAtStepHook", "SummarySaverHook", "MonitoredSession", "SingularMonitoredSession", "Scaffold"),
+        *("ChiefSessionCreator", "WorkerSessionCreator", "SessionCreator"),
     ]
 )
 

@@ -259,7 +259,6 @@ _table("compiler.tf2xla.python.xla: @compat.internal.xla_slices")
 _table("contrib.compiler:\ncontrib.compiler.xla python.compiler.xla.xla: @compat.internal.xla_slices")
 _table("contrib.slim: contrib.slim contrib.layers")  # which has all that the files of contrib.layers have
 _table("contrib.autograph: autograph")
-_table("contrib.learn.python.learn.monitored_session: train")
 _table("examples.tutorials.mnist.input_data examples.tutorials.mnist.mnist: @compat.mnist")
 _table("contrib.learn.python.learn.datasets.mnist contrib.learn.datasets.mnist: @compat.mnist")
 _table("contrib.learn.datasets:")
