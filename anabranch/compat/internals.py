@@ -333,7 +333,8 @@ _BESIDE_CONTRIB = {
     "contrib.framework": " contrib.layers nn top",
     "contrib.signal": " spectral",
 }
-for _path in [*contrib_modules.MODULES, *(path for path in MODULES if path.startswith("contrib."))]:
+_here = [path for path in MODULES if path.startswith("contrib.") and absent_libraries.library_of(path) is None]
+for _path in [*contrib_modules.MODULES, *_here]:
     _parts = _path.split(".")
     for _size in range(3, len(_parts) + 1):  # the module, and the folders that it lies in
         _library = f"contrib.{_parts[1]}"
