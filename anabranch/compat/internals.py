@@ -333,12 +333,13 @@ _BESIDE_CONTRIB = {
     "contrib.framework": " contrib.layers nn top",
     "contrib.signal": " spectral",
 }
-_here = [path for path in MODULES if path.startswith("contrib.") and absent_libraries.library_of(path) is None]
-for _path in [*contrib_modules.MODULES, *_here]:
+for _path in [*contrib_modules.MODULES, *(path for path in MODULES if path.startswith("contrib."))]:
     _parts = _path.split(".")
+    _library = f"contrib.{_parts[1]}"
     for _size in range(3, len(_parts) + 1):  # the module, and the folders that it lies in
-        _library = f"contrib.{_parts[1]}"
-        MODULES.setdefault(".".join(_parts[:_size]), _library + _BESIDE_CONTRIB.get(_library, ""))
+        _folder = ".".join(_parts[:_size])
+        if absent_libraries.library_of(_folder) is None:
+            MODULES.setdefault(_folder, _library + _BESIDE_CONTRIB.get(_library, ""))
 # Modules that are called like a function in them, which is what their folder has under that name.
 NAMED_LIKE_A_FUNCTION = frozenset(["contrib.framework.python.ops.arg_scope"])
 # What is here of libraries that are not.
