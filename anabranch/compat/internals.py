@@ -343,7 +343,11 @@ for _path in [*contrib_modules.MODULES, *(path for path in MODULES if path.start
 # Modules that are called like a function in them, which is what their folder has under that name.
 NAMED_LIKE_A_FUNCTION = frozenset(["contrib.framework.python.ops.arg_scope"])
 # What is here of libraries that are not.
-_BEFORE_ABSENT = {"contrib.learn": ["contrib.learn"]}
+_BEFORE_ABSENT = {
+    "contrib.learn": ["contrib.learn"],
+    "contrib.factorization": ["contrib.factorization"],
+    "contrib.factorization.python.ops.clustering_ops": ["contrib.factorization"],
+}
 # Where Keras was before TensorFlow 1.9.
 _KERAS_BEFORE = "python.keras._impl"
 _PROTO = re.compile(r"(core|python|compiler|contrib)\.(\w+\.)*\w+_pb2$")

@@ -294,3 +294,41 @@ def sample_statistics(tf):
         result.update(moving_mean=moved[0], moving_variance=moved[1])
         result["log_mean_exp"] = ds.assign_log_moving_mean_exp(log_mean, tf.constant([2.0, 30.0]), 0.9)
     return result
+
+
+# ------------------------------------------------------------------------------------------------------------- k-means
+def clusters(name, batches=1, more=2, **arguments):
+    """Enter a case of k-means: first centers, then some steps."""
+
+    def build(tf):
+        points = numbers(60, 3, scale=3.0) + numbers(60, 1, start=4.0, scale=2.0)
+        inputs = [tf.constant(part) for part in np.split(points, batches)]
+        means = tf.contrib.factorization.KMeans(inputs, 5, **arguments)
+        all_scores, nearest, scores, initialized, choose, train = means.training_graph()
+
+        def result(session):
+            session.run(tf.global_variables_initializer())
+            rounds = 0
+            while not session.run(initialized):
+                session.run(choose)
+                rounds += 1
+            names = sorted(variable.name for variable in tf.global_variables())
+            centers = tf.global_variables()[0]
+            values = {"rounds": rounds, "first": session.run(centers)}
+            for _ in range(more):
+                session.run(train)
+            values.update(names=[[ord(letter) for letter in name] for name in names[:1]], last=session.run(centers))
+            for i in range(batches):
+                values["scores_" + str(i)], values["nearest_" + str(i)] = session.run([scores[i], nearest[i]])
+                values["all_" + str(i)] = session.run(all_scores[i])
+            return values
+
+        return result
+
+    CASES["KMeans_" + name] = build
+
+
+clusters("random", batches=2)
+clusters("plus_plus", initial_clusters="kmeans_plus_plus")
+clusters("plus_plus_cosine", initial_clusters="kmeans_plus_plus", distance_metric="cosine")
+clusters("given", initial_clusters=numbers(5, 3, start=2.0), distance_metric="cosine")
