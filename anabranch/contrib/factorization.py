@@ -59,7 +59,7 @@ class KMeans:
             inputs: points ``[n, d]``, float32, in random order, or a list of such.
             num_clusters: how many; not used where ``initial_clusters`` are given as an array.
             initial_clusters: the first centers ``[num_clusters, d]``, a function of the inputs and a number that gives
-                up to so many, or how they are chosen: "random", "kmeans_plus_plus" or "kmc2".
+                up to that many, or how they are chosen: "random", "kmeans_plus_plus" or "kmc2".
             distance_metric: "squared_euclidean" or "cosine" (1 - cosine; centers are kept at length 1).
             use_mini_batch: whether a step moves centers towards the points of a batch, less and less, instead of to the
                 means of all points.
