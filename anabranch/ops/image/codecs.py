@@ -23,7 +23,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.attrs import Attr
 from anabranch.core.contract.opdef import PURE, Bool, Float, Int, NotDifferentiable, Op, String, Type
-from anabranch.core.values import budgets
+from anabranch.core.values import budgets, spare_arrays
 from anabranch.ops.image import wide_png
 
 _NO_GRADIENT = NotDifferentiable("the bytes of a file have no gradient")
@@ -234,8 +234,11 @@ def _jpeg(data: bytes, attrs: Any) -> np.ndarray:
         returned = 5 if printing else 1 if grey else 3
         size = -(-height // ratio) * -(-width // ratio) * returned + height * width * kept * (4 if printing else 3)
         budgets.require(size, f"a JPEG file of {len(data)} bytes that says {width} by {height} pixels")
+        # Memory that is there already, and that programs read without a copy.
+        held = spare_arrays.empty((height, width, 1 if grey else 3), np.uint8) if ratio == 1 and not printing else None
         pixels = jpeg.decode_jpeg(
             data,
+            buffer=held,
             colorspace="CMYK" if printing else "GRAY" if grey else "RGB",
             fastdct=method != "INTEGER_ACCURATE",
             fastupsample=not attrs.get("fancy_upscaling", True),
@@ -246,7 +249,7 @@ def _jpeg(data: bytes, attrs: Any) -> np.ndarray:
     if printing:
         wide = pixels.astype(np.uint16)
         pixels = (wide[..., :3] * wide[..., 3:] // 255).astype(np.uint8)
-    return np.asarray(pixels)
+    return np.asarray(pixels) if held is None else held
 
 
 def _bmp(data: bytes, channels: int) -> np.ndarray:

@@ -400,8 +400,12 @@ def _random_flip(image: Any, axis: int, seed: int | None, scope: str) -> Tensor:
         rank = _rank(image)
         if rank == 3:
             flip = build("Less", random_uniform([], 0, 1.0, seed=seed), 0.5)
-            turned = build("ReverseV2", image, [rank + axis])
-            return build("SelectV2", flip, turned, image)
+            # Where to take each row or column from, and not which of two images: a choice for each pixel takes longer
+            # than all else that is done with an image.
+            size = shape(image)[rank + axis]
+            places = build("Range", 0, size, 1)
+            turned = build("Sub", build("Sub", size, 1), places)
+            return build("GatherV2", image, build("SelectV2", flip, turned, places), rank + axis)
         batch = shape(image)[0]
         flips = build("Less", random_uniform([batch], 0, 1.0, seed=seed), 0.5)
         return build("SelectV2", reshape(flips, [-1, 1, 1, 1]), build("ReverseV2", image, [rank + axis]), image)
