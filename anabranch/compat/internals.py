@@ -93,7 +93,7 @@ state_ops: @compat.internal.variable_ops top @compat.internal.private_names @var
 init_ops init_ops_v2: initializers contrib.framework top @variables.initializers @compat.internal.private_names
 summary_op_util: @summary.collected @compat.internal.private_names
 rnn: nn contrib.rnn @compat.internal.private_names
-rnn_cell rnn_cell_impl: nn.rnn_cell contrib.rnn @compat.internal.private_names
+rnn_cell rnn_cell_impl: nn.rnn_cell contrib.rnn @compat.internal.layer_names @compat.internal.private_names
 nccl_ops: contrib.nccl
 gradient_checker: test
 resources: @compat.internal.resources
@@ -326,7 +326,7 @@ values cross_tower_ops cross_device_ops: contrib.distribute distribute @distribu
 )
 # Where modules of some parts of tf.contrib look besides.
 _BESIDE_CONTRIB = {
-    "contrib.rnn": " nn.rnn_cell @compat.internal.private_names",
+    "contrib.rnn": " nn.rnn_cell @compat.internal.layer_names @compat.internal.private_names",
     "contrib.linalg": " @compat.internal.linear_operators.addition @compat.internal.linear_operators.utilities linalg",
     "contrib.slim": " contrib.layers",
     "contrib.distributions": " contrib.distributions.bijectors @compat.internal.distribution_utilities",

@@ -1,8 +1,12 @@
-"""Names that layers had besides those of ``tf.layers``."""
+"""Names that layers had besides those of ``tf.layers``, and ``_linear`` of recurrent cells."""
 
 from __future__ import annotations
 
+import contextlib
+from typing import Any
+
 import anabranch as tf
+from anabranch.rnn.wrappers import linear
 
 FullyConnected = tf.layers.Dense
 fully_connected = tf.layers.dense
@@ -27,3 +31,31 @@ MaxPool3D = tf.layers.MaxPooling3D
 AvgPool1D = tf.layers.AveragePooling1D
 AvgPool2D = tf.layers.AveragePooling2D
 AvgPool3D = tf.layers.AveragePooling3D
+
+
+def _linear(
+    args: Any,
+    output_size: int,
+    bias: bool,
+    bias_initializer: Any = None,
+    kernel_initializer: Any = None,
+    bias_start: float = 0.0,
+    scope: Any = None,
+) -> Any:
+    """Inputs, joined along axis 1, times a matrix, with a bias if asked.
+
+    Args:
+        args: a matrix, or a list of them, ``[batch, n]``.
+        output_size: columns of the result.
+        bias: whether there is a bias.
+        bias_initializer: that of the bias; a number, which came fourth until TensorFlow 1.1, is ``bias_start``.
+        kernel_initializer: as the variable scope says, if None.
+        bias_start: what the bias begins with, if it has no initializer.
+        scope: a variable scope around the variables, as until TensorFlow 1.1.
+    """
+    if isinstance(bias_initializer, (int, float)):
+        bias_start, bias_initializer = bias_initializer, None
+    if bias_initializer is None:
+        bias_initializer = tf.constant_initializer(bias_start)
+    with contextlib.nullcontext() if scope is None else tf.variable_scope(scope):
+        return linear(args, output_size, bias, bias_initializer, kernel_initializer)

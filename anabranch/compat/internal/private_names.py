@@ -16,7 +16,6 @@ from anabranch.ops.control.public_defun import DefinedFunction
 from anabranch.ops.nn.public_sampled_losses import compute_sampled_logits
 from anabranch.rnn.cells import assert_like_rnncell, concat, zero_state_tensors
 from anabranch.rnn.dynamic import best_effort_batch, infer_dtype, transposed
-from anabranch.rnn.wrappers import linear as _linear_of
 from anabranch.variables import initializers
 from anabranch.variables.store import VariableStore, variable_store
 from anabranch.variables.variable import make_variable
@@ -239,13 +238,6 @@ def _num_elements(losses: Any) -> Any:
 
 
 # ------------------------------------------------------------------------------------------------------------- layers
-def _linear(
-    args: Any, output_size: int, bias: bool, bias_initializer: Any = None, kernel_initializer: Any = None
-) -> Any:
-    """Inputs, joined along axis 1, times a matrix, with a bias if asked."""
-    return _linear_of(args, output_size, bias, bias_initializer, kernel_initializer)
-
-
 class _Linear:
     """Inputs, joined along axis 1, times a matrix, with a bias if asked; variables are made once.
 

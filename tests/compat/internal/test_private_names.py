@@ -181,7 +181,7 @@ def test_linear_layers(session):
         layer = private_names._Linear(x, 5, True, bias_initializer=one)
         y, again = layer(x), layer(x)
     with tf.variable_scope("b", initializer=one):
-        z = private_names._linear(x, 5, False)
+        z = layer_names._linear(x, 5, False)
     session.run(tf.global_variables_initializer())
     assert [value.tolist() for value in session.run([y, again, z])] == [[[5.0] * 5] * 2] * 2 + [[[4.0] * 5] * 2]
     assert [v.name for v in tf.global_variables()] == ["a/kernel:0", "a/bias:0", "b/kernel:0"]
@@ -190,6 +190,16 @@ def test_linear_layers(session):
     assert layer_names.Convolution2D is tf.layers.Conv2D
     state = private_names._default_dropout_state_filter_visitor(tf.nn.rnn_cell.LSTMStateTuple(1, 2))
     assert (state.c, state.h) == (False, True)
+
+
+def test_linear_layers_with_the_arguments_of_version_1_0(session):
+    x = [tf.ones([2, 3])]
+    with tf.variable_scope("c", initializer=tf.ones_initializer()):
+        y = layer_names._linear(x, 1, True, bias_start=2.0, scope="d")
+        z = layer_names._linear(x, 1, True, 3.0)
+    session.run(tf.global_variables_initializer())
+    assert [value.tolist() for value in session.run([y, z])] == [[[5.0]] * 2, [[6.0]] * 2]
+    assert [v.name for v in tf.global_variables()] == ["c/d/kernel:0", "c/d/bias:0", "c/kernel:0", "c/bias:0"]
 
 
 def test_variables_by_creators(session):
