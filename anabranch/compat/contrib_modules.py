@@ -16,6 +16,9 @@ _TEXT = {
     "checkpoint": """
     python: containers python_state split_dependency visualize
     """,
+    "copy_graph": """
+    python.util: copy_elements
+    """,
     "crf": """
     python.ops: crf
     """,
@@ -125,6 +128,9 @@ _TEXT = {
     python.slim: evaluation learning model_analyzer queues summaries
     python.slim.nets: alexnet inception inception_v1 inception_v2 inception_v3 overfeat resnet_utils resnet_v1
         resnet_v2 vgg
+    """,
+    "solvers": """
+    python.ops: lanczos least_squares linear_equations util
     """,
     "sparsemax": """
     python.ops: sparsemax sparsemax_loss

@@ -329,6 +329,8 @@ _BESIDE_CONTRIB = {
     "contrib.rnn": " nn.rnn_cell @compat.internal.layer_names @compat.internal.private_names",
     "contrib.linalg": " @compat.internal.linear_operators.addition @compat.internal.linear_operators.utilities linalg",
     "contrib.slim": " contrib.layers",
+    "contrib.solvers": " contrib.solvers.lanczos contrib.solvers.least_squares contrib.solvers.linear_equations "
+    "contrib.solvers.util",
     "contrib.distributions": " contrib.distributions.bijectors @compat.internal.distribution_utilities",
     "contrib.framework": " contrib.layers nn top",
     "contrib.signal": " spectral",

@@ -23,7 +23,8 @@ _NAMES = {
 
 def sizes(value: Any, axes: int) -> list[int]:
     """One size for each axis, from one for all or from a sequence."""
-    return [int(v) for v in value] if isinstance(value, (list, tuple)) else [int(value)] * axes
+    given = value.as_list() if isinstance(value, tf.TensorShape) else value
+    return [int(v) for v in given] if isinstance(given, (list, tuple)) else [int(given)] * axes
 
 
 def renamed(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:

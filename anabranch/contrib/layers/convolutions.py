@@ -38,6 +38,7 @@ def channels_first(data_format: str | None, axes: int | None = None) -> bool:
     known = (*LAST, *FIRST) if axes is None else (LAST[axes - 1], FIRST[axes - 1])
     if data_format is not None and data_format not in known:
         raise ValueError(
+            f"data_format has to be either {FIRST[(axes or 2) - 1]} or {LAST[(axes or 2) - 1]}.\n"
             f"Invalid data_format: {data_format}\n"
             + errors.message(f"data_format={data_format!r}", f"one of {', '.join(known)}", f"data_format={known[0]!r}")
         )

@@ -69,12 +69,32 @@ def group_norm(
     with tf.variable_scope(scope, "GroupNorm", [inputs], reuse=reuse) as sc:
         inputs = tf.convert_to_tensor(inputs)
         shape, dtype = inputs.shape, inputs.dtype.base_dtype
+        if shape.ndims is None:
+            raise ValueError(
+                f"Inputs {inputs.name} has undefined rank.\n"
+                + errors.message(
+                    "inputs of unknown rank", "a tensor of known rank", "inputs.set_shape([None, h, w, c])"
+                )
+            )
         place = _axis(channels_axis, shape.ndims)
         reduced = [_axis(axis, shape.ndims) for axis in reduction_axes]
         channels = shape.as_list()[place]
-        if channels is None or channels % groups:
+        if channels is None:
             raise ValueError(
-                f"Invalid groups {groups} for {channels} channels.\n"
+                f"Inputs {inputs.name} has undefined channel dimension: {shape}.\n"
+                + errors.message(f"inputs of shape {shape}", "a known number of channels", "inputs.set_shape(shape)")
+            )
+        if any(shape.as_list()[axis] is None for axis in reduced):
+            raise ValueError(
+                f"Inputs {inputs.name} has undefined dimensions: {shape}.\n"
+                + errors.message(
+                    f"inputs of shape {shape}", "known sizes where it is reduced", "inputs.set_shape(shape)"
+                )
+            )
+        if channels % groups:
+            raise ValueError(
+                f"{channels} channels is not commensurate with {groups} groups. Invalid groups {groups} for {channels} "
+                "channels.\n"
                 + errors.message(f"{groups} groups of {channels} channels", "groups of equal size", "groups=1")
             )
         if place in reduced:
@@ -208,8 +228,22 @@ def instance_norm(
     with tf.variable_scope(scope, "InstanceNorm", [inputs], reuse=reuse) as sc:
         inputs = tf.convert_to_tensor(inputs)
         rank = inputs.shape.ndims
+        if rank is None:
+            raise ValueError(
+                f"Inputs {inputs.name} has undefined rank.\n"
+                + errors.message(
+                    "inputs of unknown rank", "a tensor of known rank", "inputs.set_shape([None, h, w, c])"
+                )
+            )
         axis = 1 if channels_first(data_format) else rank - 1
         channels = inputs.shape.as_list()[axis]
+        if channels is None:
+            raise ValueError(
+                f"Inputs {inputs.name} has undefined channels dimension {inputs.shape}.\n"
+                + errors.message(
+                    f"inputs of shape {inputs.shape}", "a known number of channels", "inputs.set_shape(shape)"
+                )
+            )
         spread = [1] * rank
         spread[axis] = channels
         variables: dict[str, Any] = {"beta": None, "gamma": None}

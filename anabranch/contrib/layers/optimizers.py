@@ -103,21 +103,16 @@ def _times(factor: Any) -> Callable[[Any, Any], Any]:
 
 
 def multiplied(pairs: Sequence[Any], multipliers: dict[Any, Any]) -> list[Any]:
-    """Gradients times factors, which are found by the variable or by its name (``w:0``)."""
+    """Gradients times factors, which are found by the variable or by its name (``w:0``); None stays None."""
     by_op = {key.op: value for key, value in multipliers.items() if not isinstance(key, str)}
     scaled: list[Any] = []
     for gradient, variable in pairs:
         factor = by_op.get(variable.op, multipliers.get(variable.name, multipliers.get(variable.op.name)))
-        if factor is not None and gradient is None:
-            raise ValueError(
-                "Requested multiple of `None` gradient.\n"
-                + errors.message(
-                    f"a factor for {variable.op.name}, which has no gradient",
-                    "factors for variables with gradients",
-                    "leave it out of the dictionary",
-                )
-            )
-        scaled += [(gradient, variable)] if factor is None else _with_values([(gradient, variable)], _times(factor))
+        scaled += (
+            [(gradient, variable)]
+            if factor is None or gradient is None
+            else _with_values([(gradient, variable)], _times(factor))
+        )
     return scaled
 
 

@@ -49,7 +49,7 @@ def constant_value(value_or_tensor_or_var: Any, dtype: Any = None) -> Any:
 @public("contrib.layers.utils.smart_cond")
 def smart_cond(pred: Any, fn1: Callable[[], Any], fn2: Callable[[], Any], name: str | None = None) -> Any:
     """What one of two functions makes, called at once if the condition is known; ``tf.cond`` otherwise."""
-    known = constant_value(pred, tf.bool) if isinstance(pred, Tensor) else smart_constant_value(pred)
+    known = constant_value(pred, pred.dtype.base) if isinstance(pred, Tensor) else smart_constant_value(pred)
     return tf.cond(pred, fn1, fn2, name=name) if known is None else static_cond(bool(known), fn1, fn2)
 
 

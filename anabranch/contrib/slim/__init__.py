@@ -18,16 +18,6 @@ from anabranch.contrib.slim import (
 )
 from anabranch.core.contract import api
 
-_NOT_LAYERS = (
-    "optimize_loss",
-    "adaptive_clipping_fn",
-    "OPTIMIZER_CLS_NAMES",
-    "OPTIMIZER_SUMMARIES",
-    "embed_sequence",
-    "bow_encoder",
-    "embedding_lookup_unique",
-    "safe_embedding_lookup_sparse",
-)
 _FRAMEWORK = (
     "add_arg_scope", "add_model_variable", "arg_scope", "arg_scope_func_key", "arg_scoped_arguments",
     "assert_global_step", "assert_or_get_global_step", "assign_from_checkpoint", "assign_from_checkpoint_fn",
@@ -40,7 +30,7 @@ _FRAMEWORK = (
 for _name in _FRAMEWORK:
     api.publish_as(f"contrib.slim.{_name}", getattr(framework, _name))
 for _name, _object in [(name, getattr(layers, name)) for name in dir(layers)]:
-    if _name.startswith("summarize_") or _name in _NOT_LAYERS or isinstance(_object, types.ModuleType):
+    if isinstance(_object, types.ModuleType):
         continue
     api.publish_as(f"contrib.slim.{_name}", _object)
     api.publish_as(f"contrib.slim.layers.{_name}", _object)

@@ -332,3 +332,35 @@ clusters("random", batches=2)
 clusters("plus_plus", initial_clusters="kmeans_plus_plus")
 clusters("plus_plus_cosine", initial_clusters="kmeans_plus_plus", distance_metric="cosine")
 clusters("given", initial_clusters=numbers(5, 3, start=2.0), distance_metric="cosine")
+
+
+# ------------------------------------------------------------------------------------------------------------- solvers
+@case
+def solvers(tf):
+    """A linear system, least squares, a bidiagonal form."""
+    util = tf.contrib.solvers.util
+    a = numbers(6, 4, scale=1.0) + np.float32(np.diag([1, 2, 3, 4, 5, 6])[:, :4])
+    square = a.T.dot(a) + np.eye(4, dtype=np.float32)
+    operator = util.create_operator(tf.constant(square))
+    rhs = tf.constant(numbers(4, start=2.0))
+    result = {}
+    for key, arguments in (
+        ("plain", {}),
+        ("from", {"x": tf.constant(numbers(4, start=5.0)), "max_iter": 2}),
+        ("same", {"preconditioner": util.identity_operator(tf.constant(square)), "tol": 1e-2}),
+    ):
+        state = tf.contrib.solvers.linear_equations.conjugate_gradient(operator, rhs, **arguments)
+        result.update({f"{key}_i": state.i, f"{key}_x": state.x})
+    tall = util.create_operator(tf.constant(a))
+    state = tf.contrib.solvers.least_squares.cgls(tall, tf.constant(numbers(6, start=2.0)))
+    result.update(cgls_x=state.x, cgls_r=state.r)
+    for orthogonalize in (True, False):
+        form = tf.contrib.solvers.lanczos.lanczos_bidiag(
+            tall, 3, orthogonalize, starting_vector=tf.constant(numbers(6, 1, start=1.0))
+        )
+        result.update({f"lanczos_{orthogonalize}_{key}": value for key, value in form._asdict().items()})
+    alpha, beta = tf.constant(numbers(3)), tf.constant(numbers(3, start=4.0))
+    product = tf.contrib.solvers.lanczos.bidiag_matmul
+    result["bidiag"] = product(tf.constant(numbers(2, 4)), alpha, beta)
+    result["bidiag_adjoint"] = product(tf.constant(numbers(2, 3)), alpha, beta, adjoint_b=True)
+    return result

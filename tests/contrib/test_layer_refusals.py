@@ -1,0 +1,65 @@
+"""Refusals of `tf.contrib.layers` in TensorFlow's words, and spellings of sizes that its programs use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import anabranch as tf
+
+layers = tf.contrib.layers
+
+
+@pytest.fixture(autouse=True)
+def _own_graph() -> Any:
+    with tf.Graph().as_default():
+        yield
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: layers.conv2d(tf.zeros([1, 4, 4, 3]), 2, 3, data_format="CHWN"), "has to be either NCHW or NHWC"),
+        (lambda: layers.max_pool3d(tf.zeros([1, 4, 4, 4, 3]), 2, data_format="X"), "has to be either NCDHW or NDHWC"),
+        (lambda: layers.instance_norm(tf.placeholder(tf.float32)), "has undefined rank"),
+        (lambda: layers.group_norm(tf.placeholder(tf.float32)), "has undefined rank"),
+        (lambda: layers.instance_norm(tf.placeholder(tf.float32, [1, 4, 4, None])), "undefined channels dimension"),
+        (lambda: layers.group_norm(tf.placeholder(tf.float32, [1, 4, 4, None])), "undefined channel dimension"),
+        (lambda: layers.group_norm(tf.placeholder(tf.float32, [1, None, 4, 4]), groups=2), "undefined dimensions"),
+        (lambda: layers.group_norm(tf.zeros([1, 4, 4, 4]), groups=3), "4 channels is not commensurate with 3 groups"),
+    ],
+)
+def test_refused(make: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
+def test_a_kernel_may_be_a_shape() -> None:
+    images = tf.zeros([2, 3, 6, 3])
+    assert layers.avg_pool2d(images, images.shape[1:3], stride=1).shape.as_list() == [2, 1, 1, 3]
+    assert layers.conv2d(images, 5, images.shape[1:3], padding="VALID").shape.as_list() == [2, 1, 1, 5]
+
+
+def test_a_condition_may_be_a_constant_number() -> None:
+    for value in (True, False, 1, 0):
+        assert layers.utils.smart_cond(tf.constant(value), lambda: "first", lambda: "second") == (
+            "first" if value else "second"
+        )
+
+
+def test_variables_without_gradients_have_no_multiplied_ones() -> None:
+    used, unused = tf.Variable(1.0, name="used"), tf.Variable(1.0, name="unused")
+    step = tf.train.get_or_create_global_step()
+    train = layers.optimize_loss(
+        used * 2.0, step, 0.1, "SGD", gradient_multipliers={"used:0": 3.0, "unused:0": 5.0}, summaries=[]
+    )
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(train)
+        assert session.run([used, unused]) == [pytest.approx(0.4), 1.0]
+
+
+def test_slim_has_what_layers_has() -> None:
+    for name in ("optimize_loss", "embed_sequence", "bow_encoder", "summarize_tensor", "safe_embedding_lookup_sparse"):
+        assert getattr(tf.contrib.slim, name) is getattr(layers, name)
