@@ -48,6 +48,12 @@ def _global_step() -> Any:
     return api.names()["train.get_or_create_global_step"]()
 
 
+@public("contrib.summary.eval_dir")
+def eval_dir(model_dir: str, name: str | None = None) -> str:
+    """The folder of the summaries of an evaluation, below that of a model."""
+    return os.path.join(model_dir, f"eval_{name}" if name else "eval")
+
+
 @public("contrib.summary.SummaryWriter")
 class SummaryWriter:
     """A writer of a graph's own summaries; see :func:`create_file_writer`."""

@@ -138,3 +138,35 @@ def test_hashers_and_vocabularies_that_are_refused() -> None:
     )
     with pytest.raises(ValueError, match="Shape must be rank 0 but is rank 1"):
         lookup.HashTable(file, -1)
+
+
+def test_the_graph_of_inputs() -> None:
+    first, second = tf.Graph(), tf.Graph()
+    with first.as_default():
+        values = [tf.constant(0.0), tf.Variable(1.0)]
+        assert framework.get_graph_from_inputs([]) is first
+    assert framework.get_graph_from_inputs(values) is first
+    assert framework.get_graph_from_inputs(values, first) is first
+    with pytest.raises(ValueError, match="is not from the passed-in graph"):
+        framework.get_graph_from_inputs(values, second)
+    with second.as_default(), pytest.raises(ValueError, match="must be from the same graph"):
+        framework.get_graph_from_inputs([*values, tf.constant(2.0)])
+
+
+def test_a_variable_without_a_value_becomes_zeros_once() -> None:
+    variable = tf.Variable([1.0, 2.0])
+    zeros = framework.zero_initializer(variable)
+    with tf.Session() as session:
+        assert session.run(zeros).tolist() == [0.0, 0.0]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="input is already initialized"):
+            session.run(zeros)
+
+
+def test_names_that_stand_elsewhere_too() -> None:
+    assert tf.contrib.metrics.set_union is tf.sets.set_union
+    assert tf.contrib.summary.eval_dir("model") == "model/eval"
+    assert tf.contrib.summary.eval_dir("model", "test") == "model/eval_test"
+    state = tf.contrib.seq2seq.BeamSearchDecoderState(cell_state=1, log_probs=2, finished=3, lengths=4)
+    assert state.accumulated_attention_probs == ()
+    assert issubclass(lookup.KeyValueTensorInitializer, lookup.TableInitializerBase)
+    assert framework.RecordInput.__name__ == "RecordInput"

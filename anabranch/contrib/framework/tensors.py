@@ -13,9 +13,41 @@ from anabranch.core.contract.api import public, publish_as
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes, nest, shapes
 from anabranch.losses.weighted import squeezed_last
+from anabranch.ops.io.public_record_input import RecordInput
 
 for _name in ("assert_same_float_dtype", "sort", "argsort", "is_tensor", "TensorSpec", "CriticalSection"):
     publish_as(f"contrib.framework.{_name}", getattr(tf, _name))
+
+
+publish_as("contrib.framework.RecordInput", RecordInput)
+
+
+@public("contrib.framework.get_graph_from_inputs")
+def get_graph_from_inputs(op_input_list: Any, graph: Any = None) -> Any:
+    """The graph of tensors and operations; the default one if there are none.
+
+    Args:
+        op_input_list: tensors, operations, variables, sparse tensors.
+        graph: the graph that they must be from; any that they share if None.
+
+    Raises:
+        ValueError: they are from other graphs.
+    """
+    shared = graph
+    for item in op_input_list:
+        own = getattr(item, "graph", None)
+        if own is None or own is shared:
+            continue
+        if shared is not None:
+            words = (
+                "is not from the passed-in graph" if graph is not None else "must be from the same graph as the others"
+            )
+            raise ValueError(
+                f"{item} {words}.\n"
+                + errors.message(f"{item!r}, of another graph", "inputs of one graph", "make it in the same graph")
+            )
+        shared = own
+    return tf.get_default_graph() if shared is None else shared
 
 
 @public("contrib.framework.assert_scalar")

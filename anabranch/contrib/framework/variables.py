@@ -404,6 +404,21 @@ def assign_from_checkpoint_fn(
 
 
 # ------------------------------------------------------------------------------------------------------------- scopes
+@public("contrib.framework.zero_initializer")
+def zero_initializer(ref: Any, use_locking: bool = True, name: str = "zero_initializer") -> Any:
+    """Fill a variable that has no value yet with zeros; what it holds after that.
+
+    Args:
+        ref: the variable.
+        use_locking: has no effect: a step's writes are atomic.
+        name: of the operations.
+    """
+    with tf.name_scope(name):
+        fresh = tf.logical_not(tf.is_variable_initialized(ref))
+        with tf.control_dependencies([tf.Assert(fresh, [f"{ref.name} input is already initialized."])]):
+            return tf.assign(ref, tf.zeros(ref.shape, ref.dtype.base_dtype), use_locking=use_locking)
+
+
 @public("contrib.framework.get_name_scope")
 def get_name_scope() -> str:
     """The name scope that holds here, without a slash at its end."""

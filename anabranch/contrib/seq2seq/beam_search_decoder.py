@@ -25,7 +25,9 @@ from anabranch.core.values import nest
 from anabranch.rnn.cells import assert_like_rnncell
 
 _State = collections.namedtuple(  # type: ignore[name-match]
-    "BeamSearchDecoderState", ("cell_state", "log_probs", "finished", "lengths", "accumulated_attention_probs")
+    "BeamSearchDecoderState",
+    ("cell_state", "log_probs", "finished", "lengths", "accumulated_attention_probs"),
+    defaults=[()],  # which TensorFlow did not have before 1.12
 )
 _Output = collections.namedtuple(  # type: ignore[name-match]
     "BeamSearchDecoderOutput", ("scores", "predicted_ids", "parent_ids")

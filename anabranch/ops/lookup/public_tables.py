@@ -49,6 +49,7 @@ class TextFileIndex:
     LINE_NUMBER = LINE_NUMBER
 
 
+@public("contrib.lookup.TableInitializerBase")
 class TableInitializerBase:
     """What fills a table; base of the initializers."""
 
