@@ -190,6 +190,7 @@ class ConcreteFunction:
             for argument, tensor in zip(arguments, signature.tensors, strict=True):
                 argument._handle = getattr(tensor, "_handle", None)
             args, kwargs = signature.rebuild(arguments)
+            self.structured_input_signature = nest.map_structure(_spec_of, (tuple(args), dict(kwargs)))
             returned = python_function(*args, **kwargs)
             self.structured_outputs, flat, self._places = _results(returned, graph, name)
         self._leaves = nest.flatten(self.structured_outputs)
@@ -261,6 +262,10 @@ class ConcreteFunction:
         if type(places) is int:
             return flat[places]
         return None if places is None else _filled(self.structured_outputs, self._leaves, places, flat)
+
+
+def _spec_of(leaf: Any) -> Any:
+    return TensorSpec(leaf._shape, leaf.dtype.base, leaf.op.name) if isinstance(leaf, GraphTensor) else leaf
 
 
 def _name_of(tensor: Any, number: int) -> str:

@@ -10,6 +10,7 @@ only (:mod:`anabranch.saved_model.files`).
 
 from anabranch.core.contract import api
 from anabranch.saved_model import (
+    asset,
     builder,
     constants,
     exporting,
@@ -24,6 +25,7 @@ from anabranch.saved_model.composite import RaggedTensorValue
 
 __all__ = [
     "RaggedTensorValue",
+    "asset",
     "builder",
     "constants",
     "exporting",

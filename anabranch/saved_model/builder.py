@@ -164,6 +164,23 @@ class SavedModelBuilder:
         )
         self._saved_model.meta_graphs.append(meta)
 
+    def add_meta_graph_of_saved_variables(
+        self, tags: Iterable[str], signature_def_map: Mapping[str, Any], saver: Any
+    ) -> None:
+        """Add the default graph, whose variables the program has saved under the model's own prefix.
+
+        Args:
+            tags: what the MetaGraph is found by.
+            signature_def_map: signatures by name.
+            saver: the saver by which a loading program restores the variables.
+        """
+        self._has_saved_variables = True
+        self.add_meta_graph(tags, signature_def_map, saver=saver)
+
+    def add_objects(self, object_graph: Any) -> None:
+        """Give the MetaGraph that was added last an object graph, a ``SavedObjectGraph``."""
+        self._saved_model.meta_graphs[-1].object_graph_def.CopyFrom(object_graph)
+
     def save(self, as_text: bool = False) -> bytes:
         """Write the description, as text if asked, and return its path."""
         name = constants.SAVED_MODEL_FILENAME_PBTXT if as_text else constants.SAVED_MODEL_FILENAME_PB

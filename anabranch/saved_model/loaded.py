@@ -21,19 +21,18 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
-from anabranch.core.graphdef import attr_values, calls_by_name, import_graph, import_nodes
-from anabranch.core.protos import graph_pb2
+from anabranch.core.graphdef import attr_values, calls_by_name
 from anabranch.formats.bundle_reader import BundleReader
 from anabranch.ops.array.sources import placeholder
 from anabranch.saved_model import constants, files, loader, revived, tensor_info
 from anabranch.saved_model.composite import TENSOR, Leaf
+from anabranch.saved_model.flat_import import add_flat, constant_of, needed_starts
 from anabranch.saved_model.inline import Flat, Inliner
 from anabranch.saved_model.object_graph import CHECKPOINT_KEY, ObjectGraph, leaves, scalar_bytes, spec_of
 from anabranch.saved_model.signature import Signature, Unavailable
 from anabranch.session import Session
 from anabranch.variables.variable import make_variable
 
-_EFFECTS = frozenset(("write", "channel", "io", "body"))
 _VALUE = "VARIABLE_VALUE"
 
 
@@ -135,8 +134,9 @@ def load(export_dir: Any, tags: Any = None, *args: Any, config: Any = None, **kw
         config: options of the model's session.
 
     Returns:
-        A :class:`LoadedModel`: ``model.signatures["serving_default"](x=array)`` gives arrays by name. Of a model that
-        :func:`tf.saved_model.save` wrote here, where ops run at once, its functions and variables.
+        A :class:`LoadedModel`: ``model.signatures["serving_default"](x=array)`` gives arrays by name. Where ops run at
+        once, of a model of TensorFlow 2 or of :func:`tf.saved_model.save`, an object with the attributes of the one
+        that was saved: its functions, variables, lists, dictionaries and ``signatures``.
 
     Raises:
         OSError: the folder holds no SavedModel. RuntimeError: no MetaGraph has these tags. DataLossError: a file is
@@ -154,12 +154,12 @@ def load(export_dir: Any, tags: Any = None, *args: Any, config: Any = None, **kw
         )
     path = _text(export_dir)
     meta = files.choose_meta_graph(files.read_saved_model(path), tags, path)
-    told = None if current_builder().defers else revived.description(meta)
-    if told is not None:
-        return revived.Revived(path, meta, told)
+    of_objects = bool(meta.object_graph_def.nodes and meta.object_graph_def.concrete_functions)
+    if meta.object_graph_def.nodes and not current_builder().defers:
+        return revived.revive(path, meta)
     model = LoadedModel(path, meta, config)
     try:
-        if meta.object_graph_def.nodes and meta.object_graph_def.concrete_functions:
+        if of_objects:
             model._objects = _Objects(model)
             model._objects.build()
         else:
@@ -296,7 +296,7 @@ class _Objects:
                     "save the model again: its description is not whole",
                 )
             )
-        needed = _needed(flat)
+        needed = needed_starts(flat)
         inputs: dict[str, Any] = {}
         taken: dict[str, Leaf] = {}
         outer: dict[str, Tensor] = {}
@@ -335,47 +335,7 @@ class _Objects:
 
     def _add(self, flat: Flat, outer: dict[str, Tensor], prefix: str) -> tuple[list[Tensor], list[Operation]]:
         """Add a function's nodes to the graph; return the tensors that it returns, and its effects."""
-        library = {item.signature.name: item for item in self.inliner.functions_for(flat.nodes)}
-        import_nodes.check_types(flat.nodes, library)
-        nodes = import_nodes.parse(flat.nodes, function=True)
-        returned = [import_nodes.function_sources(nodes, edge)[0] for edge in flat.returns]
-        effects = [name for name in flat.effects if nodes[name].definition.effect.kind in _EFFECTS]
-        arguments_used: set[str] = set()
-        waiting = [name for name, _ in returned if name in nodes] + effects
-        while waiting:
-            name = waiting.pop()
-            if name not in arguments_used:
-                arguments_used.add(name)
-                node = nodes[name]
-                waiting += [edge[0] for edge in node.inputs if edge[0] in nodes]
-                waiting += [control for control in node.controls if control in nodes]
-        proto = graph_pb2.GraphDef()
-        proto.versions.CopyFrom(self.meta.graph_def.versions)
-        proto.library.function.extend(library.values())
-        used: set[str] = set()
-        for name, node in nodes.items():
-            if name not in arguments_used:
-                continue
-            copy = proto.node.add()
-            copy.CopyFrom(node.proto)
-            copy.device = ""  # devices of the machine that trained the model
-            del copy.input[:]
-            copy.input.extend(f"{start}:{index}" for start, index in node.inputs)
-            copy.input.extend(f"^{control}" for control in node.controls if control in arguments_used)
-            used.update(start for start, _ in node.inputs if start in outer)
-        wanted = [f"{name}:{index}" if name in nodes else None for name, index in returned]
-        elements = import_graph.import_graph_def(
-            proto,
-            input_map={f"{name}:0": outer[name] for name in used},
-            return_elements=[item for item in wanted if item is not None] + effects,
-            name=f"{prefix}run",
-        )
-        assert elements is not None
-        results = iter(elements)
-        tensors = [
-            outer[start] if item is None else next(results) for item, (start, _) in zip(wanted, returned, strict=True)
-        ]
-        return tensors, list(results)
+        return add_flat(self.inliner, self.meta.graph_def.versions, flat, outer, prefix)
 
     # ------------------------------------------------------------------------------------------------------- captures
     def _tensor(self, node: int) -> Tensor:
@@ -415,12 +375,11 @@ class _Objects:
 
     def _make_constant(self, node: int, saved: Any) -> Tensor:
         wanted = saved.constant.operation
-        for candidate in self.meta.graph_def.node:
-            if candidate.name == wanted and candidate.op == "Const":
-                array = attr_values.read_array(candidate.attr["value"].tensor)
-                dtype = candidate.attr["dtype"].type
-                with self.graph.name_scope(None):
-                    return build("Const", value=array, dtype=dtype, name=f"captured/{_identifier(wanted)}")
+        found = constant_of(self.meta, wanted)
+        if found is not None:
+            array, dtype = attr_values.read_array(found.attr["value"].tensor), found.attr["dtype"].type
+            with self.graph.name_scope(None):
+                return build("Const", value=array, dtype=dtype, name=f"captured/{_identifier(wanted)}")
         raise ValueError(
             errors.message(
                 f"a captured constant {wanted!r} that is not in the graph",
@@ -482,7 +441,7 @@ class _Objects:
                     "save the model again: its description is not whole",
                 )
             )
-        needed = _needed(flat)
+        needed = needed_starts(flat)
         outer = {
             arg.name: self._tensor(node)
             for node, arg in zip(bound, flat.signature.input_arg, strict=True)
@@ -557,12 +516,6 @@ class _Objects:
             load_op = build("LookupTableImportV2", handle, keys, values)
             fed = {keys: reader.read(by_kind["keys"]), values: reader.read(by_kind["values"])}
             self.session.run(load_op, fed)
-
-
-def _needed(flat: Flat) -> set[str]:
-    """Starts of edges that a function's nodes and results use."""
-    edges = [text for node in flat.nodes for text in node.input] + flat.returns
-    return {text.partition(":")[0] for text in edges}
 
 
 def _identifier(text: str) -> str:

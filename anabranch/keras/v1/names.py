@@ -120,7 +120,10 @@ _NAMES: dict[str, dict[str, Any]] = {
     "callbacks": {**_of(callbacks), "TensorBoard": tensorboard.TensorBoard},
     "constraints": {**_of(constraints), **_registered(constraints.registry), **constraints.registry.objects},
     "estimator": {"model_to_estimator": utilities.model_to_estimator},
-    "experimental": {"export_saved_model": saving.export_saved_model},
+    "experimental": {
+        "export_saved_model": saving.export_saved_model,
+        "load_from_saved_model": saving.load_from_saved_model,
+    },
     "initializers": {
         **{name: getattr(initializers, name) for name in initializers._NAMES},
         "get": initializers.get,

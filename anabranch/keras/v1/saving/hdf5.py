@@ -1,8 +1,7 @@
-"""Models in files: JSON and YAML of their configs, HDF5 files of weights or of all, checkpoints by object.
+"""Models in files: HDF5 files of weights or of all, checkpoints by object, and the text of a summary.
 
 The HDF5 layout is that of TensorFlow 1.15's Keras: a group for each layer with its weights under their variables'
-names,
-and for a whole model the config, the arguments of ``compile`` and the optimizer's weights beside it.
+names, and for a whole model the config, the arguments of ``compile`` and the optimizer's weights beside it.
 """
 
 from __future__ import annotations
@@ -17,14 +16,12 @@ import numpy as np
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.values import nest
 from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import objects, optimizers, state
-from anabranch.keras.v1.layer import registry
-from anabranch.keras.v1.network import InputLayer
+from anabranch.keras.v1.saving.configs import VERSION, model_from_config, plain
+from anabranch.keras.v1.saving.exported import JSON_NAME, export_saved_model, load_from_saved_model
 from anabranch.train.saving import checkpoint_state
 
-VERSION = "2.2.4-tf"
 _SUFFIXES = (".h5", ".keras", ".hdf5")
 
 
@@ -52,137 +49,6 @@ def _opened(place: Any, mode: str) -> Iterator[Any]:
 def is_hdf5(path: Any) -> bool:
     """Whether a path names an HDF5 file."""
     return str(path).endswith(_SUFFIXES)
-
-
-def _plain(x: Any) -> Any:
-    """What JSON takes of a value."""
-    if hasattr(x, "get_config"):
-        return {"class_name": type(x).__name__, "config": x.get_config()}
-    if isinstance(x, np.ndarray):
-        return x.tolist()
-    if isinstance(x, np.generic):
-        return x.item()
-    if isinstance(x, tf.Dimension):
-        return x.value
-    if isinstance(x, tf.TensorShape):
-        return x.as_list()
-    if isinstance(x, tf.DType):
-        return x.name
-    if callable(x):
-        return x.__name__
-    raise TypeError(
-        f"Not JSON Serializable: {x!r}\n"
-        + errors.message(f"{x!r} in a config", "numbers, strings, lists", "get_config")
-    )
-
-
-# ------------------------------------------------------------------------------------------------------------- configs
-
-
-def _described(model: Any) -> dict[str, Any]:
-    return {
-        "class_name": type(model).__name__,
-        "config": model.get_config(),
-        "keras_version": VERSION,
-        "backend": "tensorflow",
-    }
-
-
-def to_json(model: Any, **kwargs: Any) -> str:
-    """The config of a model as JSON."""
-    return json.dumps(_described(model), default=_plain, **kwargs)
-
-
-def to_yaml(model: Any, **kwargs: Any) -> str:
-    """The config of a model as YAML: JSON, which is a part of it."""
-    return to_json(model, **kwargs)
-
-
-def model_from_config(config: Any, custom_objects: Any = None) -> Any:
-    """The model that a config describes."""
-    if isinstance(config, list):
-        raise TypeError(
-            "`model_from_config` expects a dictionary, not a list. Maybe you meant to use "
-            "`Sequential.from_config(config)`?\n"
-            + errors.message("a list", "a dict with class_name and config", "Sequential.from_config(config)")
-        )
-    return registry.deserialize(_older(config), custom_objects)
-
-
-def _older(config: dict[str, Any]) -> dict[str, Any]:
-    """A config as this version spells it: that of Keras 2.2 names the layers of a Sequential by a list."""
-    if isinstance(config.get("config"), list):
-        return {**config, "config": {"name": None, "layers": config["config"]}}
-    return config
-
-
-def model_from_json(json_string: str, custom_objects: Any = None) -> Any:
-    """The model that a text of JSON describes."""
-    return model_from_config(json.loads(json_string), custom_objects)
-
-
-def model_from_yaml(yaml_string: str, custom_objects: Any = None) -> Any:
-    """The model that a text of YAML describes: one that ``to_yaml`` gave."""
-    try:
-        config = json.loads(yaml_string)
-    except ValueError as problem:
-        raise errors.UnimplementedError(
-            None, None, errors.message("YAML that is not JSON", "what model.to_yaml() gave", "model_from_json(text)")
-        ) from problem
-    return model_from_config(config, custom_objects)
-
-
-def clone_model(model: Any, input_tensors: Any = None, clone_function: Any = None) -> Any:
-    """A model of the same layers with new weights.
-
-    Args:
-        model: the model.
-        input_tensors: tensors to build it on; new inputs if None.
-        clone_function: makes each layer from that of the model.
-    """
-    if not model._is_graph_network:
-        raise ValueError(
-            "Expected `model` argument to be a functional `Model` instance, but got a subclass model instead.\n"
-            + errors.message("a model that says in call what it computes", "a network of tensors", "type(model)()")
-        )
-    made: dict[int, Any] = {}
-
-    def copy(layer: Any) -> Any:
-        if id(layer) not in made:
-            made[id(layer)] = (clone_function or (lambda one: type(one).from_config(one.get_config())))(layer)
-        return made[id(layer)]
-
-    if input_tensors is None and type(model).__name__ == "Sequential":
-        return type(model)([copy(layer) for layer in model.layers], name=model.name)
-    given = nest.flatten(input_tensors) if input_tensors is not None else [None] * len(model.inputs)
-    values: dict[int, Any] = {}
-    for x, tensor in zip(model.inputs, given, strict=True):
-        layer = x._keras_history.layer
-        if tensor is None:
-            tensor = (
-                InputLayer(
-                    batch_input_shape=getattr(layer, "_batch_input_shape", None),
-                    dtype=layer.dtype,
-                    sparse=getattr(layer, "sparse", False),
-                    name=layer.name,
-                )
-                ._inbound_nodes[0]
-                .output_tensors
-            )
-        elif not hasattr(tensor, "_keras_history"):
-            tensor = (
-                InputLayer(input_tensor=tensor, name=f"input_wrapper_for_{layer.name}")._inbound_nodes[0].output_tensors
-            )
-        values[id(x)] = tensor
-    for node in model._nodes:
-        outputs = nest.flatten(node.output_tensors)
-        if all(id(x) in values for x in outputs):
-            continue
-        taken = nest.map_structure(lambda x: values[id(x)], node.input_tensors)
-        results = nest.flatten(copy(node.outbound_layer)(taken, **node.arguments))
-        values.update({id(x): y for x, y in zip(outputs, results, strict=True)})
-    ends = [nest.map_structure(lambda x: values[id(x)], one) for one in (model._nested_inputs, model._nested_outputs)]
-    return tf.keras.Model(*ends, name=model.name)
 
 
 # ------------------------------------------------------------------------------------------------------------- weights
@@ -423,7 +289,7 @@ def save_model(
         file.attrs["keras_version"] = VERSION.encode()
         file.attrs["backend"] = b"tensorflow"
         described = {"class_name": type(model).__name__, "config": model.get_config()}
-        file.attrs["model_config"] = json.dumps(described, default=_plain).encode("utf8")
+        file.attrs["model_config"] = json.dumps(described, default=plain).encode("utf8")
         _write_layers(file.create_group("model_weights"), model.layers)
         optimizer = model.optimizer
         if not include_optimizer or optimizer is None:
@@ -438,7 +304,7 @@ def save_model(
             "optimizer_config": {"class_name": type(optimizer).__name__, "config": optimizer.get_config()},
             **model._compile_arguments,
         }
-        file.attrs["training_config"] = json.dumps(training, default=_plain).encode("utf8")
+        file.attrs["training_config"] = json.dumps(training, default=plain).encode("utf8")
         if optimizer.weights:
             arrays = state.batch_get_value(optimizer.weights)
             names = [weight.name for weight in optimizer.weights]
@@ -446,10 +312,10 @@ def save_model(
 
 
 def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True) -> Any:
-    """Read a model from an HDF5 file.
+    """Read a model from an HDF5 file, or from a folder of :func:`export_saved_model`.
 
     Args:
-        filepath: the file.
+        filepath: the file or folder.
         custom_objects: classes and functions of the program by their names.
         compile: compile it as it was.
 
@@ -457,6 +323,8 @@ def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True) 
         ValueError: the file holds no config. ImportError: h5py is not installed. OSError: there is no such file.
     """
     if isinstance(filepath, (str, os.PathLike)) and os.path.isdir(filepath):
+        if os.path.isfile(os.path.join(filepath, "assets", JSON_NAME)):
+            return load_from_saved_model(filepath, custom_objects)
         raise errors.UnimplementedError(
             None,
             None,
@@ -520,41 +388,6 @@ def _by_names(item: Any, custom_objects: Any) -> Any:
 
 def _json(text: Any) -> Any:
     return json.loads(text.decode("utf8") if isinstance(text, bytes) else text)
-
-
-def export_saved_model(
-    model: Any,
-    saved_model_path: str,
-    custom_objects: Any = None,
-    as_text: bool = False,
-    input_signature: Any = None,
-    serving_only: bool = False,
-) -> None:
-    """Write a SavedModel whose default signature maps the inputs of a model to its outputs.
-
-    Args:
-        model: a network of tensors, in a graph.
-        saved_model_path: directory, which must not exist.
-        custom_objects, as_text, input_signature: must have their defaults.
-        serving_only: without effect: only what is served is written.
-    """
-    if custom_objects or as_text or input_signature is not None or state.is_eager() or model.inputs is None:
-        raise errors.UnimplementedError(
-            None,
-            None,
-            errors.message(
-                "export_saved_model of this model or with these arguments",
-                "a network of tensors in a graph",
-                "tf.saved_model.simple_save(session, path, inputs, outputs)",
-            ),
-        )
-    session = state.get_session()
-    tf.saved_model.simple_save(
-        session,
-        saved_model_path,
-        inputs=dict(zip(model.input_names, model.inputs, strict=True)),
-        outputs=dict(zip(model.output_names, model.outputs, strict=True)),
-    )
 
 
 # ------------------------------------------------------------------------------------------------------------- summary

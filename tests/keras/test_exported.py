@@ -1,0 +1,41 @@
+"""Models as SavedModels that know their layers."""
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.eager import mode
+
+X = np.linspace(0.0, 1.0, 12, dtype=np.float32).reshape(4, 3)
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_model_comes_back_with_its_layers_and_serves(tmp_path, eager):
+    path = tmp_path / "model"
+    with mode.eager_mode() if eager else tf.Graph().as_default():
+        layers = [tf.keras.layers.Dense(4, input_shape=(3,)), tf.keras.layers.BatchNormalization()]
+        model = tf.keras.Sequential(layers)
+        model.compile(tf.train.AdamOptimizer(0.1), "mse")
+        model.train_on_batch(X, np.ones((4, 4)))
+        tf.keras.experimental.export_saved_model(model, path)
+        wanted = model.predict(X)
+    for other in (False, True):
+        with mode.eager_mode() if other else tf.Graph().as_default():
+            again = tf.keras.experimental.load_from_saved_model(str(path))
+            assert [layer.name for layer in again.layers] == [layer.name for layer in model.layers]
+            np.testing.assert_array_equal(again.predict(X), wanted)
+            np.testing.assert_array_equal(tf.keras.models.load_model(path).predict(X), wanted)
+    with tf.Graph().as_default(), tf.saved_model.load(str(path)) as served:
+        (result,) = served(X).values()
+        np.testing.assert_allclose(result, wanted, rtol=1e-6)
+
+
+def test_what_is_refused(tmp_path):
+    class Own(tf.keras.Model):
+        def call(self, x):
+            return x
+
+    with pytest.raises(NotImplementedError, match="Subclassed models can only be exported for serving"):
+        tf.keras.experimental.export_saved_model(Own(), tmp_path / "own")
+    with pytest.raises(tf.errors.NotFoundError, match=r"a SavedModel without assets/saved_model\.json"):
+        tf.keras.experimental.load_from_saved_model(tmp_path)
