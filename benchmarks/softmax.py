@@ -26,6 +26,8 @@ from tasks import Tasks, import_tensorflow
 WORDS, SIZE, SAMPLES = 40_000, 512, 512
 SEQUENCES, LENGTH = 16, 8
 STEPS = {"full": 3, "sampled": 6}
+WARM_UP = 20
+"""Steps after which Anabranch has compiled its parts, which it does beside steps that are interpreted."""
 
 
 def losses(tf: Any, ids: Any, targets: Any, servers: int) -> dict[str, Any]:
@@ -94,7 +96,7 @@ def task(job: str, index: int, addresses: dict[str, list[str]], system: str) -> 
     with tf.Session(server.target) as session:
         session.run(initialize)
         for fetches in steps.values():
-            for _ in range(5):
+            for _ in range(WARM_UP):
                 session.run(fetches, feed())
         print("ready", flush=True)
         for line in sys.stdin:

@@ -29,6 +29,7 @@ with strategy.scope():
         save_checkpoint_steps=10,
         save_summaries_steps=None,
         log_step_count_steps=None,
+        config=tf.SessionOptions(tier="compiled"),  # tiers differ in the last bit, and change at other steps in each
         hooks=[tf.train.StopAtStepHook(last_step=int(last_step))],
     ) as session:
         while not session.should_stop():

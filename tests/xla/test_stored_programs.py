@@ -201,6 +201,27 @@ def test_a_program_that_is_not_there_is_interpreted_as_if_nobody_had_looked(star
     np.testing.assert_allclose(values[0], 0.0, atol=1e-6)
 
 
+def test_a_program_that_was_not_there_is_compiled_later_as_any_other(starts, monkeypatch):
+    assert _entries_after(_square, starts) == 1
+    monkeypatch.setattr(disk_cache, "_the_one", disk_cache.DiskCache(disk_cache.of_process().folder))
+    monkeypatch.setattr(policy, "WORTH_A_LOOK", 0.0)
+    monkeypatch.setattr(policy, "BEGINS_AFTER", 0.0)
+    starts()
+    x = tf.placeholder(tf.float32, [3, 4])
+    w = tf.get_variable("w", [4, 5], initializer=tf.ones_initializer())
+    fetches = [tf.matmul(x, w), tf.reduce_sum(x, 0)]
+    said = []
+    with tf.Session() as session:
+        session.run(w.initializer)
+        for _ in range(4):  # the first looks for it on disk; a step that is as short as this one goes the fast path
+            session.run(fetches, {x: np.ones([3, 4])})
+            said.append(session.explain(fetches, {x: np.ones([3, 4])}).splitlines()[0])
+            for thread in list(background._threads):
+                thread.join(60)
+    assert "interpreted (no compiled form is there)" in said[0]
+    assert "tier: compiled (its programs were compiled beside" in said[-1]
+
+
 def test_programs_for_sizes_that_change_are_looked_for_once_it_is_known_which_do(starts, compilations, monkeypatch):
     def tiers():
         ids = tf.placeholder(tf.int32, [8])
