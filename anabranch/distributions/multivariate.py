@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from anabranch.core import errors
+from anabranch.core.contract import api
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
@@ -359,6 +360,11 @@ class MultivariateNormalDiag(Distribution):
     def loc(self) -> Any:
         """The mean ``[..., k]``."""
         return self._loc
+
+    @property
+    def scale(self) -> Any:
+        """The diagonal factor, a linear operator."""
+        return api.names()["linalg.LinearOperatorDiag"](self._scale, is_non_singular=True, is_self_adjoint=True)
 
     def _whole(self) -> tuple[shapes.RawShape, Any]:
         return broadcast_shape(self._loc, self._scale)

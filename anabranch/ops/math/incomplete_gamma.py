@@ -10,6 +10,9 @@ are NaN. So for ``a`` above :data:`LARGE` the uniform expansion of Temme is used
 
 It is taken for ``|mu| < NEAR``, with ``c_k`` as series in ``eta``, computed once in exact fractions. Farther away, and
 for ``a`` above :data:`HUGE`, both functions are 0 and 1 within float64's range.
+
+For small ``a`` and ``x`` the lower function is nearly 1, and 1 less it has no digits of the upper one, which is then
+taken from its own series: of ``1 - x^a / gamma(a + 1)`` and of the powers of ``x`` beyond (:func:`upper_of_small`).
 """
 
 from __future__ import annotations
@@ -147,3 +150,28 @@ def slope(ctx: Any, a: Any, x: Any) -> tuple[Any, Any]:
     inner = xp.sqrt(2 * safe) * scaled_by_a + (2 * scaled * scaled_by_a + 0.5 / safe) * total - by_eta * by_a - by_power
     value = xp.exp(-scaled * scaled) / xp.sqrt(2 * math.pi * safe) * inner
     return near | far, xp.where(far, xp.zeros_like(value), value)
+
+
+def _zeta_of(k: int) -> float:
+    """The sum of ``n^-k``, by Euler and Maclaurin's formula."""
+    last = 40.0
+    rest = last ** (1 - k) / (k - 1) + last**-k / 2 + k * last ** (-k - 1) / 12
+    rest -= k * (k + 1) * (k + 2) * last ** (-k - 3) / 720
+    return math.fsum([n**-k for n in range(1, int(last))] + [rest])
+
+
+# log gamma(1 + a) = -g a + zeta(2) a^2 / 2 - zeta(3) a^3 / 3 + ...
+_LOG_GAMMA = (0.0, -0.5772156649015329, *((-1.0) ** k / k * _zeta_of(k) for k in range(2, 30)))
+
+
+def upper_of_small(ctx: Any, a: Any, x: Any) -> tuple[Any, Any]:
+    """Where ``a < 1/4`` and ``x < 1.1``, and the upper function there, of arrays of one shape."""
+    xp = ctx.xp
+    small = (a > 0) & (a < 0.25) & (x > 0) & (x < 1.1)
+    a, x = xp.where(small, a, xp.full_like(a, 0.1)), xp.where(small, x, xp.ones_like(x))
+    log = a * xp.log(x) - _polynomial(a, _LOG_GAMMA)
+    power, total = xp.ones_like(x), 0 * x
+    for n in range(1, 20):
+        power = power * (-x / n)
+        total = total + power / (a + n)
+    return small, -xp.expm1(log) - xp.exp(log) * a * total

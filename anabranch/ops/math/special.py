@@ -20,7 +20,7 @@ from anabranch.core.contract.kernels import uses_lax
 from anabranch.core.contract.opdef import PURE, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
-from anabranch.ops.math import incomplete_gamma
+from anabranch.ops.math import hurwitz_zeta, incomplete_beta, incomplete_gamma
 from anabranch.ops.math.unary import unary_function
 from anabranch.ops.shared import numerics
 from anabranch.ops.shared.broadcast_gradients import (
@@ -98,8 +98,16 @@ def _betainc(ctx: Any, *values: Any) -> Any:
     for (first, own), (second, other) in itertools.pairwise(arrays):
         given = f"Shapes of {first} and {second} are inconsistent: {shapes.show(own)} vs. {shapes.show(other)}"
         ctx.check(own == other, errors.InvalidArgumentError, given)
-    a, b, x = values
-    return _defined(ctx, (a > 0) & (b > 0) & (x >= 0) & (x <= 1), _lax("betainc")(ctx, *values))
+    dtype = values[0].dtype
+    a, b, x = (value.astype(np.float64) for value in ctx.xp.broadcast_arrays(*values))
+    normal, integral = incomplete_beta.near_normal(ctx, a, b, x)
+    gamma, small, point = incomplete_beta.near_gamma(ctx, a, b, x)
+    limit = ctx.xp.where(a < b, _igamma(ctx, small, point), _igammac(ctx, small, point))
+    elsewhere = ~(normal | gamma)
+    one = ctx.xp.ones_like(a)
+    fraction = ctx.lax.betainc(*(ctx.xp.where(elsewhere, value, one) for value in (a, b, x)))
+    value = ctx.xp.where(normal, integral, ctx.xp.where(gamma, limit, fraction))
+    return _defined(ctx, (a > 0) & (b > 0) & (x >= 0) & (x <= 1), value).astype(dtype)
 
 
 def _defined(ctx: Any, where: Any, value: Any) -> Any:
@@ -127,7 +135,8 @@ def _igamma(ctx: Any, a: Any, x: Any) -> Any:
 
 
 def _igammac(ctx: Any, a: Any, x: Any) -> Any:
-    return _incomplete_gamma(ctx, "igammac", a, x)
+    small, value = incomplete_gamma.upper_of_small(ctx, *ctx.xp.broadcast_arrays(a, x))
+    return ctx.xp.where(small, value, _incomplete_gamma(ctx, "igammac", a, x))
 
 
 def _igamma_grad_a(ctx: Any, a: Any, x: Any) -> Any:
@@ -139,18 +148,44 @@ def _igamma_grad_a(ctx: Any, a: Any, x: Any) -> Any:
 
 
 def _zeta(ctx: Any, x: Any, q: Any) -> Any:
-    value = _lax("zeta")(ctx, x, q)
+    x, q = ctx.xp.broadcast_arrays(x, q)
+    value = ctx.lax.zeta(x, q)
+    far = (
+        (q > 1e3) & (q < np.inf) & (x > 1) & (x < np.inf)
+    )  # where a power is below the dtype's range before the sum is
+    one = ctx.xp.ones_like(q)
+    s, base = ctx.xp.where(far, x, 2 * one), ctx.xp.where(far, q, one)
+    value = ctx.xp.where(far, ctx.xp.exp(ctx.xp.log(hurwitz_zeta.scaled(ctx, s, base)) - s * ctx.xp.log(base)), value)
     # Of exponents that are too large for XLA's sum only the first term is left.
     value = ctx.xp.where((value != value) & (x > 1) & (q > 0), ctx.xp.power(q, -x), value)
+    negative = (q < 0) & ~_is_whole(ctx, q) & (x > 1) & _is_whole(ctx, x)
+    reflected = hurwitz_zeta.of_negative(ctx, ctx.xp.where(negative, x, 2 * one), ctx.xp.where(negative, q, -0.5 * one))
+    value = ctx.xp.where(negative, reflected, value)
     value = ctx.xp.where((q <= 0) & _is_whole(ctx, q), ctx.xp.full_like(value, np.inf), value)
     return _defined(ctx, (x >= 1) & (q == q), value)
 
 
 def _polygamma(ctx: Any, a: Any, x: Any) -> Any:
-    value = _lax("polygamma")(ctx, a, x)
-    pole = (a > 0) & _is_whole(ctx, a) & (x <= 0) & _is_whole(ctx, x)
-    infinite = ctx.xp.full_like(value, np.inf)
-    return ctx.xp.where(pole, ctx.xp.where(_is_whole(ctx, a * 0.5), -infinite, infinite), value)
+    xp = ctx.xp
+    a, x = xp.broadcast_arrays(a, x)
+    derivative = (a >= 1) & _is_whole(ctx, a) & xp.isfinite(a)
+    one = xp.ones_like(a)
+    value = ctx.lax.polygamma(xp.where(derivative, 0 * one, a), x)
+    s = xp.where(derivative, a + 1, 2 * one)
+    positive = xp.where((x > 0) & xp.isfinite(x), x, one)
+    log_gamma, log_power = ctx.lax.lgamma(s), s * xp.log(positive)
+    near = (log_gamma < 50) & (abs(log_power) < 50)  # where both factors are in the range of float32
+    factors = xp.exp(xp.where(near, log_gamma, 0 * one)) * xp.power(xp.where(near, positive, one), -s)
+    scaled = hurwitz_zeta.scaled(ctx, s, positive)
+    slope = xp.where(near, factors * scaled, xp.exp(log_gamma - log_power + xp.log(scaled)))
+    slope = xp.where(x == np.inf, 0 * one, slope)
+    sums = _zeta(ctx, s, xp.where(x > 0, -0.5 * one, x))
+    slope = xp.where(x > 0, slope, xp.sign(sums) * xp.exp(log_gamma + xp.log(abs(sums))))
+    odd = xp.floor(s / 2) * 2 != s
+    value = xp.where(derivative, xp.where(odd, -slope, slope), value)
+    pole = derivative & (x <= 0) & _is_whole(ctx, x)
+    infinite = xp.full_like(value, np.inf)
+    return xp.where(pole, xp.where(odd, -infinite, infinite), value)
 
 
 # ---------------------------------------------------------------------------------------------------- error functions

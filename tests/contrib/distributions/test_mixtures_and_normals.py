@@ -261,3 +261,12 @@ def test_a_class_of_a_programs_own_without_shapes() -> None:
 
     with tf.Graph().as_default(), pytest.raises(NotImplementedError, match="Given: batch_shape of Bare"):
         Bare().batch_shape_tensor()
+
+
+def test_the_scale_of_a_diagonal_normal_is_a_linear_operator(session: Any) -> None:
+    normal = C.MultivariateNormalDiag([1.0, 2.0], [[2.0, 3.0], [4.0, 5.0]])
+    assert isinstance(normal.scale, tf.linalg.LinearOperatorDiag)
+    assert normal.scale.is_self_adjoint
+    assert session.run(normal.scale.determinant()).tolist() == [6, 20]
+    shifted = C.MultivariateNormalDiag([1.0, 2.0], scale_identity_multiplier=3.0)
+    assert session.run(shifted.scale.diag_part()).tolist() == [3, 3]
