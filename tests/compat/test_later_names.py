@@ -293,10 +293,13 @@ def test_what_xla_does_is_recorded_for_tensorboard(tmp_path):
             profiler.start("", profiler.ProfilerOptions(**options))
 
 
-def test_children_of_trackables_are_those_of_checkpoints():
+def test_children_of_trackables_are_those_of_checkpoints_and_functions_in_models():
     root = tf.train.Checkpoint()
     root.part = tf.train.Checkpoint()
+    root.twice = tf.function(lambda x: x + x)
     view = tf.compat.v2.train.TrackableView
     assert view.children(root)["part"] is root.part
-    with pytest.raises(NotImplementedError, match="save_type='checkpoint' alone"):
-        view.children(root, "savedmodel")
+    assert "twice" not in view.children(root)
+    assert view.children(root, "savedmodel", cache={})["twice"] is root.twice
+    with pytest.raises(NotImplementedError, match="'checkpoint' or 'savedmodel', and cache"):
+        view.children(root, "other")

@@ -134,3 +134,14 @@ def test_specs_and_numpy(eager):
     conditions, choices = [x < 2, x < 4], [x * 10, x * 100]
     chosen = v2.experimental.numpy.select(conditions, choices, default=-1)
     assert chosen.numpy().tolist() == np.select(conditions, choices, default=-1).tolist()
+
+
+def test_an_exported_model_is_an_object_again(keras, eager, tmp_path):
+    layers = [keras.layers.Input((3,)), keras.layers.Dense(4), keras.layers.BatchNormalization()]
+    model = keras.Sequential(layers)
+    x = np.linspace(0.0, 1.0, 12, dtype=np.float32).reshape(4, 3)
+    model.export(str(tmp_path / "model"), format="tf_saved_model", verbose=False)
+    loaded = tf.saved_model.load(tmp_path / "model")
+    np.testing.assert_allclose(loaded.serve(x).numpy(), model.predict(x, verbose=0), rtol=1e-6)
+    assert (len(loaded.variables), len(loaded.trainable_variables)) == (6, 4)
+    assert sorted(loaded.signatures) == ["serve", "serving_default"]

@@ -25,6 +25,7 @@ from anabranch.eager.function import ConcreteFunction, Function
 from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.tensor import EagerTensor
 from anabranch.ragged import strings as ragged_strings
+from anabranch.saved_model.object_writer import functions_of
 from anabranch.variables.tracking import children as tracking_children
 
 _v2("raw_ops")(raw_ops)
@@ -195,16 +196,23 @@ class TrackableView:
 
     @classmethod
     def children(cls, obj: Any, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
-        """The children of an object, by name: those that a checkpoint saves."""
-        if save_type != "checkpoint" or kwargs:
+        """The children of an object, by name: those that a checkpoint saves; in a SavedModel functions, too.
+
+        Args:
+            obj: the object.
+            save_type: ``"checkpoint"`` or ``"savedmodel"``.
+            **kwargs: ``cache``, which has no effect.
+        """
+        unknown = sorted(set(kwargs) - {"cache"})
+        if save_type not in ("checkpoint", "savedmodel") or unknown:
             raise NotImplementedError(
                 errors.message(
-                    f"save_type={save_type!r} and the options {sorted(kwargs)}",
-                    "save_type='checkpoint' alone: a SavedModel has the functions of an object, not its children",
+                    f"save_type={save_type!r} and the options {unknown}",
+                    "'checkpoint' or 'savedmodel', and cache",
                     "tf.train.TrackableView.children(obj)",
                 )
             )
-        return tracking_children(obj)
+        return {**tracking_children(obj), **(functions_of(obj) if save_type == "savedmodel" else {})}
 
     def descendants(self) -> list[Any]:
         """The object and all that it leads to, breadth first."""
