@@ -83,24 +83,34 @@ def volume(kind: str, batch: int, size: int, window: int, inputs: int, outputs: 
     return build
 
 
-def pooling(name: str, gradient: bool, batch: int, size: int, channels: int, window: int, stride: int):
-    """A case of a pooling."""
+def pooling(name: str, gradient: bool, batch: int, size: int, channels: int, window: int, stride: int, padding: str):
+    """A case of a pooling, of images or of volumes."""
+    rank = 3 if name.endswith("3d") else 2
 
     def build(tf: Any) -> Any:
-        x = variable(tf, batch, size, size, channels)
-        y = getattr(tf.nn, name)(x, [1, window, window, 1], [1, stride, stride, 1], "SAME")
+        x = variable(tf, batch, *[size] * rank, channels)
+        y = getattr(tf.nn, name)(x, [1, *[window] * rank, 1], [1, *[stride] * rank, 1], padding)
         return kept(tf, tf.gradients(y, x, variable(tf, *map(int, y.shape)))[0] if gradient else y)
 
     return build
 
 
-def batch_norm(gradient: bool, *shape: int):
-    """A case of batch norm, training."""
+def batch_norm(kind: str, *shape: int):
+    """A case of batch norm: ``forward``, ``gradient`` (of all operands), of given statistics, or by ``moments``."""
 
     def build(tf: Any) -> Any:
         x, scale, offset = variable(tf, *shape), variable(tf, shape[-1]), variable(tf, shape[-1])
-        y = tf.nn.fused_batch_norm(x, scale, offset)[0]
-        return kept(tf, tf.gradients(y, x, variable(tf, *shape))[0] if gradient else y)
+        if kind.startswith("moments"):
+            mean, variance = tf.nn.moments(x, list(range(len(shape) - 1)))
+            y = tf.nn.batch_normalization(x, mean, variance, offset, scale, 1e-3)
+        elif kind.startswith("inference"):
+            mean, variance = variable(tf, shape[-1]), tf.Variable(np.ones(shape[-1], np.float32))
+            y = tf.nn.fused_batch_norm(x, scale, offset, mean, variance, is_training=False)[0]
+        else:
+            y = tf.nn.fused_batch_norm(x, scale, offset)[0]
+        if not kind.endswith("gradient"):
+            return kept(tf, y)
+        return tf.group(*[kept(tf, part) for part in tf.gradients(y, [x, scale, offset], variable(tf, *shape))])
 
     return build
 
@@ -235,13 +245,31 @@ def cases() -> dict[str, Any]:
     for kind in ("forward", "input", "filter"):
         found[f"conv3d {kind} 4x16x16x16 3x3x3 16>32"] = volume(kind, 4, 16, 3, 16, 32)
     for name in ("max_pool", "avg_pool"):
-        for shape in ((32, 32, 64, 2, 2), (32, 28, 64, 3, 2), (32, 14, 64, 3, 1)):
+        for shape in (
+            (32, 32, 64, 2, 2, "SAME"),
+            (32, 28, 64, 3, 2, "SAME"),
+            (32, 28, 64, 3, 2, "VALID"),
+            (32, 14, 64, 3, 1, "SAME"),
+            (8, 28, 32, 5, 3, "VALID"),
+        ):
             for gradient in (False, True):
                 told = f"{name} {'gradient' if gradient else 'forward'} {shape}"
                 found[told] = pooling(name, gradient, *shape)
-    for shape in ((32, 32, 32, 32), (32, 8, 8, 128)):
-        for gradient in (False, True):
-            found[f"batch_norm {'gradient' if gradient else 'forward'} {shape}"] = batch_norm(gradient, *shape)
+        for shape in ((4, 16, 32, 2, 2, "SAME"), (4, 16, 32, 3, 2, "VALID")):
+            for gradient in (False, True):
+                told = f"{name}3d {'gradient' if gradient else 'forward'} {shape}"
+                found[told] = pooling(f"{name}3d", gradient, *shape)
+    for shape in ((32, 32, 32, 32), (32, 8, 8, 128), (128, 256)):
+        kinds = (
+            "forward",
+            "gradient",
+            "inference forward",
+            "inference gradient",
+            "moments forward",
+            "moments gradient",
+        )
+        for kind in kinds if len(shape) == 4 else kinds[4:]:
+            found[f"batch_norm {kind} {shape}"] = batch_norm(kind, *shape)
     for activation in ("relu", "tanh", "elu"):
         for shape in ((32, 512, 512), (128, 784, 1024)):
             found[f"dense {activation} {shape}"] = dense(activation, *shape)
