@@ -35,7 +35,7 @@ class Chains:
         settled_values = []
         for output, value in zip(op._outputs, values, strict=True):
             kept = length < LONGEST or len(set(output.consumers())) < 2 or not hasattr(value, "aval")
-            settled_values.append(value if kept else _apart(value))
+            settled_values.append(value if kept else apart(value))
             self._length[output] = length if kept else 0
         return settled_values
 
@@ -48,6 +48,7 @@ def _identity() -> Any:
     return engine.jax().jit(settled)
 
 
-def _apart(value: Any) -> Any:
+def apart(value: Any) -> Any:
+    """``value`` behind a call that is not inlined, across which nothing is fused."""
     with engine.jax().experimental.xla_metadata.set_xla_metadata(inlineable="false"):
         return _identity()(value)

@@ -10,7 +10,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract import kernels
-from anabranch.xla import engine
+from anabranch.xla import elementwise_chains, engine
 from anabranch.xla.onednn import convolutions
 
 PASSED, NOT_TRIED = -1, -2
@@ -72,6 +72,9 @@ class TraceContext(kernels.KernelContext):
             return new
         self.selected.append(self.xp.where(self.ok, new, old))
         return self.selected[-1]
+
+    def apart(self, value: Any) -> Any:
+        return elementwise_chains.apart(value) if self.platform == "cpu" else self.lax.optimization_barrier(value)
 
     def resource(self, handle: Any) -> Any:
         raise errors.InternalError(None, self.op, "a resource object was asked for inside a compiled program")

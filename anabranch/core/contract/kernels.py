@@ -67,6 +67,10 @@ class KernelContext:
         """
         return new
 
+    def apart(self, value: Any) -> Any:
+        """``value``, computed once: a compiler would compute it again in each op that takes it, to save memory."""
+        return value
+
     def known(self, position: int) -> Any:
         """What the plan knows of a traced input: a tuple with None in the unknown places, or None if nothing."""
         return None

@@ -168,8 +168,10 @@ def _first_hits(ctx: Any, x: Any, y: Any, a: Axis, dimension: int) -> Any:
         if not inside.all():
             hit = hit & xp.asarray(inside).reshape((-1,) + (1,) * (x.ndim - dimension - 1))
         hits = xp.where(hit, kind(t), kind(-1) if hits is None else hits)
-    # Without the barrier the comparisons would be repeated for each entry that the gradient is added back to.
-    return hits if ctx.host else ctx.lax.optimization_barrier(hits)
+    # Else the comparisons are repeated for each entry that the gradient is added back to. That costs little where each
+    # is added to one, and without padding, which an entry must be compared with, less than to write the numbers down.
+    repeats = a.window > a.stride and (a.before > 0 or a.after > 0)
+    return ctx.apart(hits) if repeats or ctx.platform != "cpu" else hits
 
 
 def _stages(ctx: Any, x: Any, axes: Sequence[Axis]) -> list[Any]:
