@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.ops.nn.windows import geometry, host_convolution, xla_convolution, xla_winograd
+from anabranch.core.contract.kernels import HostContext
+from anabranch.ops.nn.windows import geometry, host_convolution, pooling_rules, xla_convolution, xla_winograd
 from anabranch.testing.kernels import run_op
-from anabranch.xla import single_op
+from anabranch.xla import engine, single_op
 from anabranch.xla.kernel_context import TraceContext
 from anabranch.xla.onednn import library
 
@@ -178,6 +179,19 @@ def test_a_training_step_of_wide_convolutions_agrees_between_the_tiers():
                 found.append(session.run(wanted, feed))
     for one, other in zip(*found, strict=True):
         assert error(other, one) < 1e-3  # a maximum or a sign may change hands within the rounding
+
+
+@pytest.mark.parametrize(("padding", "stride", "calls"), [("SAME", 1, 2), ("SAME", 3, 0), ("VALID", 1, 0)])
+def test_places_of_maxima_are_computed_once_where_windows_overlap_the_padding(padding, stride, calls):
+    jax = engine.jax()
+    axes = axes_of(14, padding, stride=stride)
+    x, g = draw(2, 14, 14, 3), draw(2, *[a.out for a in axes], 3)
+    compiled = (
+        jax.jit(lambda x, g: pooling_rules.max_gradient(TraceContext([], "cpu"), x, g, axes)).lower(x, g).compile()
+    )
+    assert compiled.as_text().count(" call(") == calls
+    expected = pooling_rules.max_gradient(HostContext(), x, g, axes)
+    np.testing.assert_allclose(compiled(x, g), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_large_windows_of_pools():
