@@ -343,7 +343,9 @@ for _path in [*contrib_modules.MODULES, *(path for path in MODULES if path.start
         if absent_libraries.library_of(_folder) is None:
             MODULES.setdefault(_folder, _library + _BESIDE_CONTRIB.get(_library, ""))
 # Modules that are called like a function in them, which is what their folder has under that name.
-NAMED_LIKE_A_FUNCTION = frozenset(["contrib.framework.python.ops.arg_scope"])
+NAMED_LIKE_A_FUNCTION = frozenset(
+    ["contrib.framework.python.ops.arg_scope", "contrib.framework.python.framework.experimental"]
+)
 # What is here of libraries that are not.
 _BEFORE_ABSENT = {
     "contrib.learn": ["contrib.learn"],

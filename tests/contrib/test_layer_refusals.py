@@ -63,3 +63,20 @@ def test_variables_without_gradients_have_no_multiplied_ones() -> None:
 def test_slim_has_what_layers_has() -> None:
     for name in ("optimize_loss", "embed_sequence", "bow_encoder", "summarize_tensor", "safe_embedding_lookup_sparse"):
         assert getattr(tf.contrib.slim, name) is getattr(layers, name)
+
+
+def test_ends_of_a_net_have_the_same_names_when_it_is_used_again() -> None:
+    slim = tf.contrib.slim
+
+    def ends(reuse: bool) -> list[str]:
+        with tf.variable_scope("net", reuse=reuse) as scope:
+            name = f"{scope.original_name_scope}ends"
+            with slim.arg_scope([slim.conv2d, slim.fully_connected, slim.max_pool2d], outputs_collections=name):
+                y = slim.max_pool2d(slim.conv2d(tf.zeros([1, 8, 8, 1]), 2, 3, scope="a"), 2, scope="p")
+                slim.fully_connected(slim.flatten(y), 2, scope="e")
+            return list(slim.utils.convert_collection_to_dict(name))
+
+    assert ends(False) == ["net/a", "net/p", "net/e"]
+    assert ends(True) == ["net/a", "net_1/p", "net/e"]  # a pool has no variable scope
+    with tf.name_scope("outer"):
+        assert ends(True) == ["net/a", "outer/net/p", "net/e"]

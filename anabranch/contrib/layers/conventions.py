@@ -34,10 +34,10 @@ def renamed(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) ->
 
 
 def finished(outputs: Any, activation_fn: Any, outputs_collections: Any, scope: Any) -> Tensor:
-    """The outputs, activated, in the collections that were named under the name of the scope."""
+    """The outputs, activated, in the collections that were named, under the name of the variable scope."""
     if activation_fn is not None:
         outputs = activation_fn(outputs)
-    collected: Tensor = collect_named_outputs(outputs_collections, scope.original_name_scope.rstrip("/"), outputs)
+    collected: Tensor = collect_named_outputs(outputs_collections, scope.name, outputs)
     return collected
 
 
