@@ -331,6 +331,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module: types.ModuleType) -> None:
         """Fill a module that is gone."""
         vars(module).update(_MODULES[module.__name__]())
+        _amend(module)
 
 
 _finder = _Finder()
