@@ -67,3 +67,38 @@ def test_validation_on_a_dataset_begins_anew_and_is_logged(at_once, tmp_path):
     (path,) = tmp_path.iterdir()
     written = [v.simple_value for e in tf.train.summary_iterator(str(path)) for v in e.summary.value if "val" in v.tag]
     np.testing.assert_allclose(written, [expected] * 3, rtol=1e-5)
+
+
+class Minimal(tf.keras.layers.AbstractRNNCell):
+    """A cell of one's own: the input plus half of the state."""
+
+    def __init__(self, units, **kwargs):
+        self.units = units
+        super().__init__(**kwargs)
+
+    @property
+    def state_size(self):
+        return self.units
+
+    @property
+    def output_size(self):
+        return self.units
+
+    def call(self, inputs, states):
+        output = inputs + states[0] / 2.0
+        return output, [output]
+
+
+def test_a_cell_of_ones_own():
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.constant([[[1.0, 2.0], [4.0, 8.0]]])
+        cells = [Minimal(2), Minimal(2)]
+        last = session.run([tf.keras.layers.RNN(cells[0])(x), tf.keras.layers.RNN(cells)(x)])
+        assert [value.tolist() for value in last] == [[[4.5, 9.0]], [[5.0, 10.0]]]
+        assert session.run(cells[0].get_initial_state(batch_size=3, dtype=tf.float32)).tolist() == [[0.0, 0.0]] * 3
+        with pytest.raises(NotImplementedError, match="Abstract method"):
+            _ = tf.keras.layers.AbstractRNNCell().state_size
+        with pytest.raises(NotImplementedError, match=r"def output_size\(self\)"):
+            _ = tf.keras.layers.AbstractRNNCell().output_size
+        with pytest.raises(NotImplementedError, match=r"def call\(self, inputs, states\)"):
+            tf.keras.layers.AbstractRNNCell().call(x, [x])

@@ -277,6 +277,35 @@ class LSTMCell(_Cell):
 
 
 @registry.add()
+class AbstractRNNCell(Layer):
+    """The base class of cells of one's own: `call`, `state_size` and `output_size` are theirs; states begin with 0."""
+
+    def _refuse(self, what: str) -> NotImplementedError:
+        return NotImplementedError(
+            "Abstract method\n"
+            + errors.message(f"{type(self).__name__} without {what}", "a cell with it", f"def {what}")
+        )
+
+    def call(self, inputs: Any, states: Any) -> Any:
+        """One step: the output, and the states after it."""
+        raise self._refuse("call(self, inputs, states)")
+
+    @property
+    def state_size(self) -> Any:
+        """Sizes of the states: a number, a TensorShape, or a tuple of them."""
+        raise self._refuse("state_size(self)")
+
+    @property
+    def output_size(self) -> Any:
+        """The size of the output: a number or a TensorShape."""
+        raise self._refuse("output_size(self)")
+
+    def get_initial_state(self, inputs: Any = None, batch_size: Any = None, dtype: Any = None) -> Any:
+        """Zeros of the sizes of the states."""
+        return _zero_state(self, inputs, batch_size, dtype)
+
+
+@registry.add()
 class StackedRNNCells(Layer):
     """Cells one above the other, as one cell."""
 
@@ -378,6 +407,10 @@ def first_state(cell: Any, inputs: Any, batch_size: Any, dtype: Any) -> Any:
     """The state that a cell begins with."""
     if hasattr(cell, "get_initial_state"):
         return cell.get_initial_state(inputs=inputs, batch_size=batch_size, dtype=dtype)
+    return _zero_state(cell, inputs, batch_size, dtype)
+
+
+def _zero_state(cell: Any, inputs: Any, batch_size: Any, dtype: Any) -> Any:
     batch = tf.shape(inputs)[0] if inputs is not None else batch_size
     sizes = cell.state_size if isinstance(cell.state_size, (list, tuple)) else [cell.state_size]
     made = []
