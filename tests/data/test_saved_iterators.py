@@ -379,7 +379,8 @@ def test_a_step_that_waits_for_whoever_saves_is_not_waited_for(tmp_path, monkeyp
         session.run(enqueue)
         thread = threading.Thread(target=lambda: session.run(enqueue))
         thread.start()
-        while session._worker.manager.object(CUT, cuts.Cut)._takers.get(thread.ident) is None:
+        takers = session._worker.manager.object(CUT, cuts.Cut)._takers  # by threads, which may be the session's own
+        while all(taker.ended for taker in list(takers.values())):
             time.sleep(0.001)
         saver.save(session, str(tmp_path / "place"))
         assert session.run(queue.dequeue()) == 0
