@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from anabranch.core import errors
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph import passing
-from anabranch.core.graph.body_ops import is_invariant, outer_of
+from anabranch.core.graph.body_ops import bodies_of, is_invariant, outer_of
 from anabranch.core.graph.operation import Operation, Tensor
 
 
@@ -49,10 +49,20 @@ def known_maker_of(tensor: Tensor) -> Operation | None:
 def _followed(tensor: Tensor) -> tuple[Operation | None, Operation]:
     """The maker of a handle, or None, and the op at which it was looked for last."""
     seen = tensor
+    calls: list[Operation] = []  # those whose functions are looked into; several may call one
     while True:
         op = seen.op
         if op.definition.makes is not None:
             return op, op
+        if op.role is Role.CALL:
+            calls.append(op)
+            seen = bodies_of(op)[0].body.outputs[seen.value_index]
+            continue
+        if op.role is Role.ARGUMENT and calls:
+            called = bodies_of(calls[-1])[0]
+            if called.body is op.body:
+                seen = calls.pop()._inputs[called.first + op._attrs["index"]]
+                continue
         outer = outer_of(seen) if op.role is Role.ARGUMENT and is_invariant(seen) else None
         if outer is not None:
             seen = outer

@@ -101,10 +101,10 @@ def choose_meta_graph(model: Any, tags: Iterable[str] | None, folder: str) -> An
 
 
 def asset_path(export_dir: Any, filename: str) -> str:
-    """The path of an asset.
+    """The path of an asset; whether there is such a file is seen by the operation that reads it.
 
     Raises:
-        PermissionDeniedError: the name leads out of the model's folder. NotFoundError: there is no such file.
+        PermissionDeniedError: the name leads out of the model's folder.
     """
     folder = os.path.realpath(os.path.join(os.fsdecode(export_dir), constants.ASSETS_DIRECTORY))
     parts = filename.replace("\\", "/").split("/")
@@ -119,12 +119,6 @@ def asset_path(export_dir: Any, filename: str) -> str:
                 "a file below the folder 'assets' of the SavedModel",
                 "copy the file into that folder, if you trust the model",
             ),
-        )
-    if not os.path.isfile(path):
-        raise errors.NotFoundError(
-            None,
-            None,
-            errors.message(f"asset {filename!r}, which is not in {folder!r}", "a whole SavedModel", "copy it again"),
         )
     return path
 

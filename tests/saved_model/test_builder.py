@@ -327,3 +327,26 @@ def test_names_of_the_interface() -> None:
     assert tf.saved_model.constants.SAVED_MODEL_FILENAME_PB == "saved_model.pb"
     assert tf.saved_model.Builder is tf.saved_model.builder.SavedModelBuilder
     assert Path(files.variables_prefix("m")).parts == ("m", "variables", "variables")
+
+
+def test_what_needs_no_asset_loads_where_one_is_missing(tmp_path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("a\nb\n")
+    folder = str(tmp_path / "model")
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [None], name="x")
+        tf.identity(x * tf.Variable(2.0), name="y")
+        table = tf.contrib.lookup.index_table_from_file(str(words))
+        tf.identity(table.lookup(tf.placeholder(tf.string, [None], name="word")), name="ids")
+        session.run([tf.global_variables_initializer(), tf.tables_initializer()])
+        builder = tf.saved_model.builder.SavedModelBuilder(folder)
+        files = tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS)
+        builder.add_meta_graph_and_variables(session, ["serve"], assets_collection=files)
+        builder.save()
+    words.unlink()
+    os.remove(os.path.join(folder, "assets", "words.txt"))
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.saved_model.loader.load(session, ["serve"], folder)
+        assert session.run("y:0", {"x:0": [3.0]}).tolist() == [6.0]
+        with pytest.raises(tf.errors.NotFoundError, match=r"words\.txt"):
+            session.run(tf.tables_initializer())

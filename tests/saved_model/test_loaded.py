@@ -331,7 +331,7 @@ def test_links_do_not_lead_out(altered, tmp_path) -> None:
     with pytest.raises(tf.errors.PermissionDeniedError, match="leads out of the model's folder"):
         tf.saved_model.load(folder)
     (folder / "assets" / "vocabulary.txt").unlink()
-    with pytest.raises(tf.errors.NotFoundError, match=r"asset 'vocabulary\.txt', which is not in"):
+    with pytest.raises(tf.errors.NotFoundError, match=r"vocabulary\.txt"):
         tf.saved_model.load(folder)
 
 

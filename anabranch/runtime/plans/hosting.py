@@ -10,7 +10,7 @@ from anabranch.core.graph import shared_bodies
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes
-from anabranch.rewrite import effects
+from anabranch.rewrite import effects, reach
 from anabranch.xla import control, known_values
 
 MOST_INLINED = 512
@@ -24,7 +24,7 @@ def needs_host(
     definition = op.definition
     effect = definition.effect
     if effect.kind == "body":
-        if shared_bodies.executions(op) > MOST_INLINED:
+        if shared_bodies.executions(op) > MOST_INLINED or any(_made_inside(output) for output in op._outputs):
             return True
         inside = (inner for inner in effects.inner_ops(op) if inner.definition.effect.kind != "body")  # at any depth
         return any(needs_host(inner, inner._inputs, fed) for inner in inside) or any(
@@ -49,6 +49,14 @@ def needs_host(
         elif _only_on_host(key) and key not in constants and key.op.role is not Role.CONSTANT and position not in owned:
             return True
     return False
+
+
+def _made_inside(output: Tensor) -> bool:
+    """Whether an output of an op with bodies is a handle that one of them makes: no value of a program."""
+    if output.dtype.base is not dtypes.resource:
+        return False
+    maker = reach.known_maker_of(output)
+    return maker is not None and not maker.body.is_root
 
 
 def _only_on_host(tensor: Tensor) -> bool:
