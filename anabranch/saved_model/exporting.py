@@ -59,7 +59,8 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: SaveOptions
             (``tf.function``) among the attributes are saved with all their traces.
         export_dir: the folder; a model in it is replaced.
         signatures: a function, or functions by name; of one that was not traced, the signature is asked for. If None,
-            the only function of ``obj`` that has an ``input_signature`` is ``serving_default``.
+            the only function of ``obj`` that has an ``input_signature`` is ``serving_default``, and so is what a model
+            of ``tf.keras`` computes.
         options: see :class:`SaveOptions`.
 
     Raises:
@@ -104,6 +105,9 @@ def _only_trace(function: Function) -> ConcreteFunction | None:
 
 
 def _named(signatures: Any, obj: Any) -> Mapping[str, Any]:
+    serving = getattr(obj, "_serving_function", None)
+    if signatures is None and serving is not None:
+        return {SERVING: serving()}
     if signatures is None:
         own = [f for f in functions_of(obj).values() if isinstance(f, Function) and f.input_signature is not None]
         return {SERVING: own[0]} if len(own) == 1 else {}

@@ -43,10 +43,10 @@ def _write(proto: Any, value: Any) -> None:
         proto.tensor_spec_value.shape.CopyFrom(attr_values.shape_proto(shapes.as_raw(value.shape)))
     elif isinstance(value, dtypes.DType):
         proto.tensor_dtype_value = value.base.as_datatype_enum
-    elif isinstance(value, Mapping):
+    elif isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         proto.dict_value.SetInParent()
         for key in value:
-            _write(proto.dict_value.fields[str(key)], value[key])
+            _write(proto.dict_value.fields[key], value[key])
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         proto.named_tuple_value.name = type(value).__name__
         for key, part in zip(value._fields, value, strict=True):
@@ -62,7 +62,7 @@ def _write(proto: Any, value: Any) -> None:
             None,
             errors.message(
                 f"a function that returns or takes {value!r:.200}",
-                "tensors, numbers, text, and structures of these",
+                "tensors, numbers, text, and structures of these with text as keys",
                 "the tensors that it is made of",
             ),
         )

@@ -39,3 +39,16 @@ def test_what_is_refused(tmp_path):
         tf.keras.experimental.export_saved_model(Own(), tmp_path / "own")
     with pytest.raises(tf.errors.NotFoundError, match=r"a SavedModel without assets/saved_model\.json"):
         tf.keras.experimental.load_from_saved_model(tmp_path)
+
+
+def test_a_model_is_saved_with_what_it_serves(tmp_path):
+    with mode.eager_mode():
+        inputs = tf.keras.Input((3,), name="x")
+        hidden = tf.keras.layers.Dropout(0.5)(tf.keras.layers.Dense(4)(inputs))
+        model = tf.keras.Model(inputs, tf.keras.layers.BatchNormalization(name="y")(hidden))
+        tf.saved_model.save(model, tmp_path / "model")
+        loaded = tf.saved_model.load(tmp_path / "model")
+        served = loaded.signatures["serving_default"](x=tf.constant(X))
+        np.testing.assert_allclose(served["y"].numpy(), model.predict(X), rtol=1e-6)
+        with pytest.raises(ValueError, match="input shapes have not been set"):
+            tf.saved_model.save(tf.keras.Sequential([tf.keras.layers.Dense(1)]), tmp_path / "other")

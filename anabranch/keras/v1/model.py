@@ -462,6 +462,25 @@ class Model(Network):
             )
         return {**dict(zip(names, values, strict=True)), names[0]: total / weight}
 
+    def _serving_function(self) -> Any:
+        """What `tf.saved_model.save` serves by default: the outputs by name, for inputs by name, without training."""
+        if not self.inputs:
+            raise ValueError(
+                f"Model {self.name!r} cannot be saved because the input shapes have not been set.\n"
+                + errors.message("a model that has seen no data", "a model that is built", "model.predict(x) first")
+            )
+        specs = [
+            tf.TensorSpec(K.int_shape(x), x.dtype.base_dtype, name)
+            for x, name in zip(self.inputs, self.input_names, strict=True)
+        ]
+
+        def serve(*inputs: Any) -> dict[str, Any]:
+            phase = {"training": False} if "training" in self._call_arguments else {}
+            outputs = nest.flatten(self(single(list(inputs)), **phase))
+            return dict(zip(self.output_names, outputs, strict=True))
+
+        return tf.function(serve, specs, autograph=False).get_concrete_function()
+
     def reset_states_of_epoch(self) -> None:
         """Nothing: recurrent layers keep their state between epochs until `reset_states` is called."""
 
