@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import anabranch as tf
+from anabranch.contrib.distributions.families import Independent
 from anabranch.contrib.distributions.transformed import TransformedDistribution
 from anabranch.core import errors
 from anabranch.core.contract.api import public
@@ -105,6 +106,32 @@ class ConditionalTransformedDistribution(ConditionalDistribution, TransformedDis
             ("sample", "log_prob", "prob", "cdf", *self._CONDITIONED),
         )
         return bound
+
+
+@tf.distributions.RegisterKL(Independent, Independent)
+def _between_independent(a: Any, b: Any, name: str | None = None) -> Any:
+    """The divergence of products of distributions: the sum of those of the factors."""
+    ours, theirs = a.distribution, b.distribution
+    if a.event_shape.as_list() != b.event_shape.as_list():
+        raise ValueError(
+            "Event shapes do not match.\n"
+            + errors.message(
+                f"outcomes of shapes {a.event_shape} and {b.event_shape}",
+                "two of one shape",
+                "reinterpreted_batch_ndims",
+            )
+        )
+    if ours.event_shape.as_list() != theirs.event_shape.as_list():
+        raise NotImplementedError(
+            "KL between Independents with different event shapes not supported.\n"
+            + errors.message(
+                f"factors of shapes {ours.event_shape} and {theirs.event_shape}",
+                "factors of one shape",
+                "Independent of distributions of the same family",
+            )
+        )
+    axes = list(range(-(a.event_shape.ndims - ours.event_shape.ndims), 0))
+    return tf.reduce_sum(tf.distributions.kl_divergence(ours, theirs, name=name), axis=axes)
 
 
 @public("contrib.distributions.Autoregressive")

@@ -134,3 +134,17 @@ def test_statistics_refuse_what_they_cannot_take() -> None:
         C.normal_conjugates_known_scale_posterior(tf.distributions.Laplace(0.0, 1.0), 1.0, tf.constant(1.0), 1)
     with pytest.raises(ValueError, match="Cannot infer `event_shape`"):
         C.VectorLaplaceDiag(scale_identity_multiplier=2.0)
+
+
+def test_the_divergence_of_products_is_the_sum_of_those_of_the_factors() -> None:
+    means = np.arange(6, dtype=np.float32).reshape(2, 3)
+    a = C.Independent(tf.distributions.Normal(means, 1.0), 1)
+    b = C.Independent(tf.distributions.Normal(0.5 * means, 2.0), 1)
+    factors = tf.distributions.kl_divergence(a.distribution, b.distribution)
+    summed, each = value([tf.distributions.kl_divergence(a, b), factors])
+    np.testing.assert_allclose(summed, each.sum(-1), rtol=1e-6)
+    with pytest.raises(ValueError, match="Event shapes do not match"):
+        tf.distributions.kl_divergence(a, C.Independent(tf.distributions.Normal(means, 1.0), 2))
+    vectors = C.Independent(C.MultivariateNormalDiag(means, np.ones(3, np.float32)), 0)
+    with pytest.raises(NotImplementedError, match="different event shapes not supported"):
+        tf.distributions.kl_divergence(a, vectors)
