@@ -36,6 +36,8 @@ class ReplicaContext:
 
     def __init__(self, strategy: Any, replica_id_in_sync_group: int) -> None:
         self._strategy, self._number = strategy, replica_id_in_sync_group
+        self.tower: Any = None
+        """The same as a tower of TensorFlow 1.8, once somebody has asked (:mod:`anabranch.distribute.towers`)."""
         self._merge: Callable[..., Any] | None = None
 
     @property
@@ -247,7 +249,9 @@ def get_replica_context() -> ReplicaContext | None:
     """The context of the replica whose function runs; None between them; without a strategy that of the only one."""
     frame = replica_frames.top()
     if frame is None:
-        return ReplicaContext(get_strategy(), 0)
+        if not _outside:
+            _outside.append(ReplicaContext(get_strategy(), 0))
+        return _outside[0]
     context: ReplicaContext | None = frame.replica
     return context
 
@@ -267,6 +271,8 @@ def has_strategy() -> bool:
 
 
 _default: list[Any] = []
+_outside: list[ReplicaContext] = []
+"""The context without a strategy: always the same one."""
 
 
 @public("distribute.get_strategy")

@@ -214,7 +214,10 @@ class TowerContext:
 def get_tower_context() -> TowerContext | None:
     """The context of the tower whose function runs; None between towers."""
     context = replicas.get_replica_context()
-    return None if context is None else TowerContext(context)
+    if context is not None and context.tower is None:
+        context.tower = TowerContext(context)
+    tower: TowerContext | None = None if context is None else context.tower
+    return tower
 
 
 @public("contrib.distribute.get_cross_tower_context")

@@ -88,5 +88,8 @@ def test_towers_outside_of_their_scope_are_refused():
     with pytest.raises(RuntimeError, match="Need to be inside"):
         strategy.call_for_each_tower(lambda: None)
     context = distribute.get_tower_context()
-    with pytest.raises(RuntimeError, match="Need to be inside `call_for_each_tower"):
+    assert context is distribute.get_tower_context()  # without a strategy there is one
+    assert tf.distribute.get_replica_context() is tf.distribute.get_replica_context()
+    distribute.require_tower_context(context)
+    with strategy.scope(), pytest.raises(RuntimeError, match="Need to be inside `call_for_each_tower"):
         distribute.require_tower_context(context)
