@@ -86,5 +86,36 @@ def deprecated_flipped_sigmoid_cross_entropy_with_logits(logits: Any, targets: A
     return tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits, name=name)
 
 
+@public("contrib.nn.fwd_gradients")
+def fwd_gradients(ys: Any, xs: Any, grad_xs: Any = None, assert_unused: bool = False) -> list[Any]:
+    """The change of each of ``ys`` where ``xs`` change in one direction, by the gradient of a gradient.
+
+    The gradient of ``ys`` is linear in what it is multiplied by, so that its own gradient by that is the change
+    forward (Townsend 2017, j-towns.github.io/2017/06/12/A-new-trick.html).
+
+    Args:
+        ys: tensors.
+        xs: tensors.
+        grad_xs: the direction, a tensor for each of ``xs``; ones if None.
+        assert_unused: whether the step fails if a value on the way is computed.
+
+    Returns:
+        A tensor like each of ``ys``; None for one that ``xs`` do not reach.
+    """
+    factors = [tf.zeros_like(y) + float("nan") for y in ys]
+    backward = [
+        tf.zeros_like(x) if gradient is None else tf.convert_to_tensor(gradient)
+        for x, gradient in zip(xs, tf.gradients(ys, xs, grad_ys=factors), strict=True)
+    ]
+    if assert_unused:
+        with tf.control_dependencies(backward):
+            unused = tf.Assert(False, ["a value that forward gradients do not need was computed"])
+        with tf.control_dependencies([unused]):
+            backward = tf.identity_n(backward)
+    for x, gradient in zip(xs, backward, strict=True):
+        gradient.set_shape(x.shape)
+    return list(tf.gradients(backward, factors, grad_ys=grad_xs))
+
+
 api.publish_as("contrib.nn.conv1d_transpose", tf.nn.conv1d_transpose)
 __getattr__, __dir__ = api.module_attributes("contrib.nn")

@@ -170,3 +170,14 @@ def test_names_that_stand_elsewhere_too() -> None:
     assert state.accumulated_attention_probs == ()
     assert issubclass(lookup.KeyValueTensorInitializer, lookup.TableInitializerBase)
     assert framework.RecordInput.__name__ == "RecordInput"
+
+
+@pytest.mark.parametrize("assert_unused", [False, True])
+def test_forward_gradients(assert_unused: bool) -> None:
+    x, z = tf.constant([1.0, 2.0, 3.0]), tf.constant(2.0)
+    ys = [tf.square(x) * z, tf.reduce_sum(tf.sin(x)), tf.gather(x, [2, 0])]
+    forward = tf.contrib.nn.fwd_gradients(ys, [x, z], [tf.constant([1.0, 0.0, 2.0]), tf.constant(10.0)], assert_unused)
+    first, second, third = value(forward)
+    np.testing.assert_allclose(first, [4 + 10, 40, 24 + 90], rtol=1e-6)
+    np.testing.assert_allclose(second, np.cos(1.0) + 2 * np.cos(3.0), rtol=1e-5)
+    np.testing.assert_allclose(third, [2.0, 1.0])
