@@ -113,20 +113,6 @@ def floats(name: str, dtype: Any = None, **values: Any) -> dict[str, Any]:
     return tensors
 
 
-def checked(tensor: Any, ok: bool, *assertions: Callable[[], Any]) -> Any:
-    """``tensor``, after the assertions if ``ok`` says that arguments are to be validated."""
-    if not ok:
-        return tensor
-    with control_dependencies([make() for make in assertions]):
-        return build("Identity", tensor)
-
-
-def assert_positive(x: Tensor, text: str) -> Callable[[], Any]:
-    """An assertion that all elements are above 0."""
-    words = [text, "Condition x > 0 did not hold element-wise:", x]
-    return lambda: build("Assert", build("All", build("Greater", x, number(0, x)), _all(x)), words)
-
-
 def assert_that(condition: Tensor, *data: Any) -> Any:
     """An assertion that a tensor of booleans holds."""
     return build("Assert", build("All", condition, _all(condition)), list(data))
@@ -310,14 +296,14 @@ class Distribution:
 
     def _call(self, name: str, *values: Any) -> Any:
         with self._scope(name, *values):
-            given = [convert_to_tensor(value, self._value_dtype(value)) for value in values]
+            given = [convert_to_tensor(value, preferred_dtype=self._value_dtype(value)) for value in values]
             method = getattr(self, f"_{name}", None)
             if method is None:
                 raise self._missing(name)
             return method(*given)
 
     def _value_dtype(self, value: Any) -> Any:
-        """The dtype that values are converted to; discrete distributions take floats and ints."""
+        """The dtype that values are converted to if they can be; discrete distributions take floats and ints."""
         return None if isinstance(getattr(value, "dtype", None), dtypes.DType) else self._dtype
 
     def _undefined(self, defined: Tensor, value: Tensor, text: str) -> Tensor:

@@ -9,19 +9,18 @@ import numpy as np
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.distributions import checks
 from anabranch.distributions.base import (
     FULLY_REPARAMETERIZED,
     Distribution,
-    assert_positive,
-    assert_that,
     broadcast_shape,
-    checked,
     floats,
     nan,
     new_seed,
     number,
     vector,
 )
+from anabranch.distributions.checks import checked
 from anabranch.ops.random.public import random_gamma, random_uniform
 
 
@@ -50,13 +49,7 @@ class Uniform(Distribution):
             self._high = checked(
                 tensors["high"],
                 validate_args,
-                lambda: assert_that(
-                    build("Less", tensors["low"], tensors["high"]),
-                    "uniform not defined when low >= high.",
-                    "Condition x < y did not hold element-wise:",
-                    tensors["low"],
-                    tensors["high"],
-                ),
+                checks.less(tensors["low"], tensors["high"], "uniform not defined when low >= high."),
             )
         super().__init__(
             self._low.dtype.base,
@@ -136,7 +129,7 @@ class Beta(Distribution):
         with name_scope(name, values=[concentration1, concentration0]):
             tensors = floats("Beta", concentration1=concentration1, concentration0=concentration0)
             self._one, self._zero = (
-                checked(item, validate_args, assert_positive(item, "Concentration parameter must be positive."))
+                checked(item, validate_args, checks.positive(item, "Concentration parameter must be positive."))
                 for item in (tensors["concentration1"], tensors["concentration0"])
             )
             self._total = self._one + self._zero
@@ -193,8 +186,8 @@ class Beta(Distribution):
         return build("Betainc", self._one * ones, self._zero * ones, x * ones)
 
     def _checked(self, x: Any) -> Any:
-        inside = build("LogicalAnd", build("Greater", x, number(0, x)), build("Less", x, number(1, x)))
-        return checked(x, self._validate_args, lambda: assert_that(inside, "sample must be between 0 and 1"))
+        below = checks.less(x, number(1, x), "sample must be less than `1`.")
+        return checked(x, self._validate_args, checks.positive(x, "sample must be positive"), below)
 
     def _entropy(self) -> Any:
         digamma_one, digamma_zero, digamma = (build("Digamma", item) for item in (self._one, self._zero, self._total))
@@ -237,7 +230,7 @@ class Gamma(Distribution):
         with name_scope(name, values=[concentration, rate]):
             tensors = floats("Gamma", concentration=concentration, rate=rate)
             self._concentration, self._rate = (
-                checked(tensors[key], validate_args, assert_positive(tensors[key], f"{key} must be positive"))
+                checked(tensors[key], validate_args, checks.positive(tensors[key], f"{key} must be positive"))
                 for key in ("concentration", "rate")
             )
         self._begin(validate_args, allow_nan_stats, parameters, name)
@@ -278,7 +271,7 @@ class Gamma(Distribution):
         return build("Xlogy", self._concentration - 1.0, x) - self._rate * x - self._log_normalizer()
 
     def _checked(self, x: Any) -> Any:
-        return checked(x, self._validate_args, assert_positive(x, "sample must be positive"))
+        return checked(x, self._validate_args, checks.positive(x, "sample must be positive"))
 
     def _cdf(self, x: Any) -> Any:
         x = self._checked(x)
@@ -316,7 +309,7 @@ class Exponential(Gamma):
         parameters = dict(locals())
         with name_scope(name, values=[rate]):
             rate_tensor = floats("Exponential", rate=rate)["rate"]
-            self._rate = checked(rate_tensor, validate_args, assert_positive(rate_tensor, "rate must be positive"))
+            self._rate = checked(rate_tensor, validate_args, checks.positive(rate_tensor, "rate must be positive"))
             self._concentration = build("OnesLike", self._rate)
         self._begin(validate_args, allow_nan_stats, parameters, name)
 

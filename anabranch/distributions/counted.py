@@ -10,18 +10,19 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes
+from anabranch.distributions import checks
 from anabranch.distributions.base import (
     NOT_REPARAMETERIZED,
     Distribution,
-    assert_positive,
     assert_that,
     broadcast_shape,
-    checked,
     dynamic_shape,
     floats,
     number,
     vector,
 )
+from anabranch.distributions.checks import checked
+from anabranch.ops.math import public_assert
 from anabranch.ops.nn.public_losses import log_softmax, softmax
 from anabranch.ops.random.public import multinomial, random_poisson, random_uniform
 
@@ -39,13 +40,13 @@ def logits_and_probs(logits: Any, probs: Any, several: bool, validate_args: bool
         logits = floats(name, logits=logits)["logits"]
         return logits, softmax(logits, name="probs") if several else build("Sigmoid", logits, name="probs")
     probs = floats(name, probs=probs)["probs"]
-    least = build("GreaterEqual", probs, number(0, probs))
-    most = build("LessEqual", probs, number(1, probs))
     probs = checked(
         probs,
         validate_args,
-        lambda: assert_that(least, "probs must be between 0 and 1: Condition x >= 0 did not hold element-wise:", probs),
-        lambda: assert_that(most, "probs must be between 0 and 1: probs has components greater than 1.", probs),
+        lambda: public_assert.assert_non_negative(probs, message="probs has components less than 0."),
+        lambda: public_assert.assert_less_equal(
+            probs, number(1, probs), message="probs has components greater than 1."
+        ),
     )
     logarithm = build("Log", probs)
     return logarithm if several else logarithm - build("Log1p", -probs), probs
@@ -96,6 +97,7 @@ class Bernoulli(Distribution):
         return build("Cast", build("Less", drawn, self._probs), DstT=self._dtype)
 
     def _log_prob(self, event: Any) -> Any:
+        event = checked(event, self._validate_args, *checks.classes(event, dtypes.bool))
         event = build("Cast", event, DstT=self._logits.dtype.base)
         # -log(1 + exp(logits)) for 0, -log(1 + exp(-logits)) for 1.
         return event * self._logits - build("Softplus", self._logits)
@@ -162,9 +164,13 @@ class Categorical(Distribution):
         samples = build("Reshape", drawn, vector(_count(n), self._batch()[1]))
         return samples if wide == self._dtype else build("Cast", samples, DstT=self._dtype)
 
+    def _class(self, k: Any) -> Any:
+        """Numbers of classes as integers."""
+        k = checked(k, self._validate_args, *checks.classes(k, dtypes.int32))
+        return k if k.dtype.base in (dtypes.int32, dtypes.int64) else build("Cast", k, DstT=dtypes.int32)
+
     def _log_prob(self, k: Any) -> Any:
-        if k.dtype.base not in (dtypes.int32, dtypes.int64):
-            k = build("Cast", k, DstT=dtypes.int32)
+        k = self._class(k)
         inside = build(
             "LogicalAnd",
             build("GreaterEqual", k, number(0, k)),
@@ -181,7 +187,7 @@ class Categorical(Distribution):
         return build("Sum", chosen, [-1])
 
     def _cdf(self, k: Any) -> Any:
-        k = build("Cast", k, DstT=dtypes.int32) if k.dtype.base not in (dtypes.int32, dtypes.int64) else k
+        k = self._class(k)
         classes = build("Range", number(0, k), build("Cast", self.event_size, DstT=k.dtype.base), number(1, k))
         below = build(
             "Less", classes, build("ExpandDims", k, -1)
@@ -230,7 +236,7 @@ class Poisson(Distribution):
                 self._rate = build("Exp", self._log_rate)
             else:
                 given = floats("Poisson", rate=rate)["rate"]
-                self._rate = checked(given, validate_args, assert_positive(given, "rate must be positive"))
+                self._rate = checked(given, validate_args, checks.positive(given, "rate must be positive"))
                 self._log_rate = build("Log", self._rate)
         super().__init__(
             self._rate.dtype.base, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, [self._rate], name
@@ -253,9 +259,11 @@ class Poisson(Distribution):
         return random_poisson(self._rate, _count(n), self._dtype, seed)
 
     def _log_prob(self, x: Any) -> Any:
+        x = checked(x, self._validate_args, *checks.counts(x))
         return build("Xlogy", x, self._rate) - build("Lgamma", x + 1.0) - self._rate
 
     def _cdf(self, x: Any) -> Any:
+        x = checked(x, self._validate_args, *checks.counts(x))
         x = build("Maximum", x, number(0, x))
         ones = build("OnesLike", x + self._rate)
         return build("Igammac", (1.0 + x) * ones, self._rate * ones)

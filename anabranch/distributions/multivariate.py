@@ -12,21 +12,22 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, shapes
+from anabranch.distributions import checks
 from anabranch.distributions.base import (
     FULLY_REPARAMETERIZED,
     NOT_REPARAMETERIZED,
     Distribution,
-    assert_positive,
     assert_that,
     broadcast_shape,
-    checked,
     dynamic_shape,
     floats,
     new_seed,
     number,
     vector,
 )
+from anabranch.distributions.checks import checked
 from anabranch.distributions.counted import logits_and_probs
+from anabranch.ops.math import public_assert
 from anabranch.ops.nn.public_losses import log_softmax
 from anabranch.ops.random.public import multinomial, random_gamma, random_normal
 
@@ -79,7 +80,15 @@ class Dirichlet(_Vectors):
         with name_scope(name, values=[concentration]):
             tensors = floats("Dirichlet", concentration=concentration)["concentration"]
             self._concentration = checked(
-                tensors, validate_args, assert_positive(tensors, "Concentration parameter must be positive.")
+                tensors,
+                validate_args,
+                checks.positive(tensors, "Concentration parameter must be positive."),
+                lambda: public_assert.assert_rank_at_least(
+                    tensors, 1, message="Concentration parameter must have >=1 dimensions."
+                ),
+                lambda: public_assert.assert_less(
+                    1, build("Shape", tensors)[-1], message="Concentration parameter must have event_size >= 2."
+                ),
             )
             self._total = _sum(self._concentration)
         super().__init__(
@@ -104,6 +113,8 @@ class Dirichlet(_Vectors):
         return drawn / _sum(drawn, keep=True)
 
     def _log_prob(self, x: Any) -> Any:
+        sums = checks.near(number(1, x), _sum(x), "sample last-dimension must sum to `1`")
+        x = checked(x, self._validate_args, checks.positive(x, "samples must be positive"), sums)
         return _sum(build("Xlogy", self._concentration - 1.0, x)) - log_beta(self._concentration)
 
     def _entropy(self) -> Any:
@@ -135,6 +146,7 @@ class _Counts(_Vectors):
     """A distribution over counts that add up to ``total_count``."""
 
     _total_count: Any
+    _summed = "counts"
 
     @property
     def total_count(self) -> Any:
@@ -148,10 +160,8 @@ class _Counts(_Vectors):
         return (raw if known is None else known), dynamic
 
     def _checked(self, counts: Any) -> Any:
-        def sums() -> Any:
-            return assert_that(build("Equal", _sum(counts), self._total_count), "counts must sum to `self.total_count`")
-
-        return checked(counts, self._validate_args, sums)
+        sums = checks.equal(self._total_count, _sum(counts), f"{self._summed} must sum to `self.total_count`")
+        return checked(counts, self._validate_args, *checks.counts(counts), sums)
 
     def _draw(self, logits: Any, n: Any, seed: int | None) -> Any:
         """Counts ``[n, *batch, k]`` by logits of that shape."""
@@ -185,6 +195,7 @@ class Multinomial(_Counts):
         with name_scope(name):
             self._logits, self._probs = logits_and_probs(logits, probs, True, validate_args, "Multinomial")
             self._total_count = floats("Multinomial", self._logits.dtype.base, total_count=total_count)["total_count"]
+            self._total_count = checked(self._total_count, validate_args, *checks.counts(self._total_count))
         super().__init__(
             self._probs.dtype.base,
             NOT_REPARAMETERIZED,
@@ -232,6 +243,8 @@ class Multinomial(_Counts):
 class DirichletMultinomial(_Counts):
     """Multinomial counts whose probabilities are drawn from a Dirichlet distribution."""
 
+    _summed = "counts last-dimension"
+
     def __init__(
         self,
         total_count: Any,
@@ -244,11 +257,10 @@ class DirichletMultinomial(_Counts):
         with name_scope(name, values=[total_count, concentration]):
             tensors = floats("DirichletMultinomial", concentration=concentration)["concentration"]
             self._concentration = checked(
-                tensors, validate_args, assert_positive(tensors, "Concentration parameter must be positive.")
+                tensors, validate_args, checks.positive(tensors, "Concentration parameter must be positive.")
             )
-            self._total_count = floats("DirichletMultinomial", tensors.dtype.base, total_count=total_count)[
-                "total_count"
-            ]
+            total = floats("DirichletMultinomial", tensors.dtype.base, total_count=total_count)["total_count"]
+            self._total_count = checked(total, validate_args, *checks.counts(total))
             self._total = _sum(self._concentration)
         super().__init__(
             tensors.dtype.base,
@@ -284,21 +296,34 @@ class DirichletMultinomial(_Counts):
         change = log_beta(self._concentration + counts) - log_beta(self._concentration)
         return change + _log_ways(counts, self._total_count)
 
-    def _mean(self) -> Any:
-        return build("ExpandDims", self._total_count / self._total, -1) * self._concentration
+    def _batch(self) -> Any:
+        return _Vectors._batch(self) if self._totals_end_in_1 else super()._batch()
 
-    def _scale(self) -> Any:
-        """By how much variances exceed those of fixed probabilities."""
-        return (self._total + self._total_count) / (1.0 + self._total)
+    @property
+    def _totals_end_in_1(self) -> bool:
+        """Whether totals ``[..., 1]`` stand beside concentrations ``[..., k]``: TensorFlow's moments take them so."""
+        totals, own = self._total_count._shape, self._concentration._shape
+        return bool(totals) and own is not None and len(totals) == len(own) and totals[-1] == 1
+
+    def _totals(self) -> Any:
+        return self._total_count if self._totals_end_in_1 else build("ExpandDims", self._total_count, -1)
+
+    def _terms(self) -> tuple[Any, Any]:
+        """``[..., 1]``: totals times by how much variances exceed those of fixed probabilities; ``[..., k]``: these."""
+        all_concentrations = build("ExpandDims", self._total, -1)
+        totals, probs = self._totals(), self._concentration / all_concentrations
+        return totals * (all_concentrations + totals) / (1.0 + all_concentrations), probs
+
+    def _mean(self) -> Any:
+        return self._totals() * (self._concentration / build("ExpandDims", self._total, -1))
 
     def _variance(self) -> Any:
-        probs = self._concentration / build("ExpandDims", self._total, -1)
-        return build("ExpandDims", self._total_count * self._scale(), -1) * probs * (1.0 - probs)
+        scale, probs = self._terms()
+        return scale * probs * (1.0 - probs)
 
     def _covariance(self) -> Any:
-        probs = self._concentration / build("ExpandDims", self._total, -1)
-        scale = build("ExpandDims", build("ExpandDims", self._total_count * self._scale(), -1), -1)
-        return build("MatrixSetDiag", -scale * _outer(probs), self._variance())
+        scale, probs = self._terms()
+        return build("MatrixSetDiag", -build("ExpandDims", scale, -1) * _outer(probs), self._variance())
 
 
 @public("contrib.distributions.MultivariateNormalDiag")

@@ -10,17 +10,17 @@ import numpy as np
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.distributions import checks
 from anabranch.distributions.base import (
     FULLY_REPARAMETERIZED,
     Distribution,
-    assert_positive,
     broadcast_shape,
-    checked,
     floats,
     new_seed,
     number,
     vector,
 )
+from anabranch.distributions.checks import checked
 from anabranch.ops.random.public import random_gamma, random_normal, random_uniform
 
 
@@ -34,7 +34,7 @@ class LocationScale(Distribution):
         with name_scope(name, values=list(values.values())):
             parameters = floats(type(self).__name__, **values)
             scale = parameters["scale"]
-            parameters["scale"] = checked(scale, validate_args, assert_positive(scale, "scale must be positive"))
+            parameters["scale"] = checked(scale, validate_args, checks.positive(scale, "scale must be positive"))
             return parameters
 
     @property
@@ -113,7 +113,10 @@ class Normal(LocationScale):
         return _log_normal_cdf(-self._z(x))
 
     def _quantile(self, p: Any) -> Any:
-        return self._loc + self._scale * build("Ndtri", p)
+        # Beyond the open interval the gradient is 0, as in TensorFlow, and not infinite.
+        inside = build("LogicalAnd", build("Greater", p, number(0, p)), build("Less", p, number(1, p)))
+        between = build("Ndtri", build("SelectV2", inside, p, number(0.5, p)))
+        return self._loc + self._scale * build("SelectV2", inside, between, build("StopGradient", build("Ndtri", p)))
 
     def _entropy(self) -> Any:
         return self._spread(0.5 * math.log(2 * math.pi * math.e) + build("Log", self._scale))
@@ -213,7 +216,7 @@ class StudentT(LocationScale):
         parameters = dict(locals())
         tensors = self._prepare(name, validate_args, df=df, loc=loc, scale=scale)
         self._loc, self._scale = tensors["loc"], tensors["scale"]
-        self._df = checked(tensors["df"], validate_args, assert_positive(tensors["df"], "df must be positive"))
+        self._df = checked(tensors["df"], validate_args, checks.positive(tensors["df"], "df must be positive"))
         super().__init__(
             self._scale.dtype.base,
             FULLY_REPARAMETERIZED,

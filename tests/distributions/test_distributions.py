@@ -349,7 +349,7 @@ def test_errors() -> None:
     failing = tf.errors.InvalidArgumentError
     with pytest.raises(failing, match="scale must be positive"):
         run(lambda: D.Normal(0.0, -1.0, validate_args=True).sample())
-    with pytest.raises(failing, match="probs must be between 0 and 1"):
+    with pytest.raises(failing, match="probs has components greater than 1"):
         run(lambda: D.Bernoulli(probs=1.5, validate_args=True).mean())
     with pytest.raises(failing, match="uniform not defined when low >= high"):
         run(lambda: D.Uniform(1.0, 0.0, validate_args=True).sample())

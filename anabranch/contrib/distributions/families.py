@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,18 +12,18 @@ import numpy as np
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.distributions import checks
 from anabranch.distributions.base import (
     FULLY_REPARAMETERIZED,
     NOT_REPARAMETERIZED,
     Distribution,
-    assert_positive,
     broadcast_shape,
-    checked,
     floats,
     new_seed,
     vector,
 )
 from anabranch.distributions.bounded import Gamma
+from anabranch.distributions.checks import checked
 from anabranch.distributions.counted import logits_and_probs
 from anabranch.distributions.unbounded import LocationScale
 
@@ -85,8 +87,13 @@ class _CountsOfMany(_ByOdds):
     def _take(self, total_count: Any, logits: Any, probs: Any, parameters: dict[str, Any], kind: str) -> None:
         with tf.name_scope(parameters["name"], values=[total_count, logits, probs]):
             self._logits, self._probs = logits_and_probs(logits, probs, False, parameters["validate_args"], kind)
-            self._total = tf.convert_to_tensor(total_count, self._probs.dtype.base_dtype, name="total_count")
+            total = tf.convert_to_tensor(total_count, self._probs.dtype.base_dtype, name="total_count")
+            self._total = checked(total, parameters["validate_args"], *self._assertions(total))
         self._begin([self._total], parameters)
+
+    def _assertions(self, total: Any) -> Sequence[checks.Assertion]:
+        """What a number of trials, or failures, must be."""
+        raise NotImplementedError
 
     def _batch(self) -> Any:
         return broadcast_shape(self._total, self._probs)
@@ -107,6 +114,9 @@ class Binomial(_CountsOfMany):
     ) -> None:
         self._take(total_count, logits, probs, dict(locals()), "Binomial")
 
+    def _assertions(self, total: Any) -> Sequence[checks.Assertion]:
+        return checks.counts(total, "total_count")
+
     def _sample_n(self, n: Any, seed: int | None) -> Any:
         # As many uniform numbers as the largest number of trials; those beyond a batch member's own do not count.
         most = tf.cast(tf.reduce_max(self._total), tf.int32)
@@ -118,6 +128,10 @@ class Binomial(_CountsOfMany):
         return tf.reduce_sum(tf.cast(tf.logical_and(drawn < self._probs[..., tf.newaxis], counts), self._dtype), -1)
 
     def _log_prob(self, counts: Any) -> Any:
+        few = functools.partial(
+            tf.assert_less_equal, counts, self._total, message="counts are not less than or equal to n."
+        )
+        counts = checked(counts, self._validate_args, *checks.counts(counts), few)
         failures = self._total - counts
         ways = tf.lgamma(1.0 + failures) + tf.lgamma(1.0 + counts) - tf.lgamma(1.0 + self._total)
         return -counts * tf.nn.softplus(-self._logits) - failures * tf.nn.softplus(self._logits) - ways
@@ -154,16 +168,20 @@ class NegativeBinomial(_CountsOfMany):
     ) -> None:
         self._take(total_count, logits, probs, dict(locals()), "NegativeBinomial")
 
+    def _assertions(self, total: Any) -> Sequence[checks.Assertion]:
+        return [checks.positive(total, "total_count must be positive")]
+
     def _sample_n(self, n: Any, seed: int | None) -> Any:
         rate = tf.random_gamma(_lead(n), self._total + 0.0 * self._logits, tf.exp(-self._logits), self._dtype, seed)
         return tf.random_poisson(rate, [], self._dtype, new_seed(seed, "negative_binom"))
 
     def _log_prob(self, x: Any) -> Any:
+        x = checked(x, self._validate_args, *checks.counts(x))
         ways = tf.lgamma(1.0 + x) + tf.lgamma(self._total) - tf.lgamma(self._total + x)
         return -self._total * tf.nn.softplus(self._logits) - x * tf.nn.softplus(-self._logits) - ways
 
     def _cdf(self, x: Any) -> Any:
-        x = tf.floor(x)
+        x = tf.floor(checked(x, self._validate_args, *checks.counts(x)))
         zero = 0.0 * (x + self._total + self._probs)
         below = tf.betainc(self._total + zero, tf.maximum(1.0 + x, 1.0) + zero, 1.0 - self._probs + zero)
         return tf.where_v2(x < 0, zero, below)
@@ -202,6 +220,7 @@ class Geometric(_ByOdds):
         return tf.floor(tf.log(_uniform(n, self, seed)) / tf.log1p(-self._probs))
 
     def _log_prob(self, counts: Any) -> Any:
+        counts = checked(counts, self._validate_args, *checks.counts(counts))
         # -log(1 + exp(logits)) is the logarithm of a failure's probability.
         failures = tf.where_v2(
             tf.equal(counts, 0.0), 0.0, -tf.nn.softplus(self._logits)
@@ -209,7 +228,7 @@ class Geometric(_ByOdds):
         return tf.log(self._probs) + counts * failures
 
     def _cdf(self, counts: Any) -> Any:
-        counts = tf.floor(counts)
+        counts = tf.floor(checked(counts, self._validate_args, *checks.counts(counts)))
         return tf.where_v2(counts < 0, 0.0 * self._probs, -tf.expm1((counts + 1.0) * tf.log1p(-self._probs)))
 
     def _entropy(self) -> Any:
@@ -298,7 +317,7 @@ class Chi2(Gamma):
         parameters = dict(locals())
         with tf.name_scope(name, values=[df]):
             given = floats("Chi2", df=df)["df"]
-            self._df = checked(given, validate_args, assert_positive(given, "df must be positive"))
+            self._df = checked(given, validate_args, checks.positive(given, "df must be positive"))
             self._concentration = 0.5 * self._df
             self._rate = tf.convert_to_tensor(0.5, self._df.dtype.base_dtype, name="rate")
         self._begin(validate_args, allow_nan_stats, parameters, name)
@@ -366,7 +385,7 @@ class HalfNormal(Distribution):
         parameters = dict(locals())
         with tf.name_scope(name, values=[scale]):
             given = floats("HalfNormal", scale=scale)["scale"]
-            self._scale = checked(given, validate_args, assert_positive(given, "scale must be positive"))
+            self._scale = checked(given, validate_args, checks.positive(given, "scale must be positive"))
         super().__init__(
             self._scale.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, [self._scale], name
         )
