@@ -324,6 +324,9 @@ class Application:
         if self.compilable:
             largest = 0
             for value in values:
+                if value is None:  # a variable that is given its value: there is nothing to compute
+                    largest = 0
+                    break
                 size = getattr(value, "size", 0)
                 if size > largest:
                     largest = size

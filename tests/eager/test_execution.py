@@ -325,3 +325,11 @@ def test_lists_that_hold_tensors_become_of_the_dtype_that_is_wanted() -> None:
         assert run(lambda: tf.tile(tf.ones([1]), [three])).numpy().tolist() == [1.0, 1.0, 1.0]
     with pytest.raises(TypeError, match="int32"):
         tf.stack([two, 2.5])
+
+
+def test_variables_of_one_kind_are_made_again_and_again(monkeypatch):
+    monkeypatch.setattr(application, "COMPILATION", 0.0)  # what comes when many large ones have been made
+    for number in range(3):
+        variable = tf.Variable(np.full(50_000, number, np.float32))
+        variable.assign(variable + 1.0)
+        assert float(variable[-1].numpy()) == number + 1
