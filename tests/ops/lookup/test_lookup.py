@@ -326,7 +326,11 @@ def test_vocabulary_table(session) -> None:
         (lambda c: c.index_table_from_tensor([1.0], dtype=tf.float32), TypeError, "Only integer and string keys"),
         (lambda c: c.IdTableWithHashBuckets(None, 0), ValueError, "oov_buckets must be > 0 if no table is supplied"),
         (lambda c: c.IdTableWithHashBuckets(None, 1, "md5"), TypeError, "must be of type HasherSpec"),
-        (lambda c: c.IdTableWithHashBuckets(None, 1, c.HasherSpec("md5", None)), ValueError, "Unknown hasher md5"),
+        (
+            lambda c: c.IdTableWithHashBuckets(None, 1, c.HasherSpec("md5", None)).lookup(tf.constant(["a"])),
+            ValueError,
+            "Unknown hasher md5",
+        ),
         (lambda c: c.StrongHashSpec([1]), ValueError, "key must have size 2"),
         (lambda c: c.StrongHashSpec([1, "a"]), TypeError, "Must be unsigned integer values"),
         (lambda c: c.TextFileInitializer("", tf.string, 0, tf.int64, 1), ValueError, "Filename required"),
