@@ -378,7 +378,7 @@ class ConcatOffset(Op):
             require(
                 ctx,
                 shape.ndim == 1 and shape.shape[0] == rank,
-                f"input {i} should contain {rank} elements, but has shape {list(shape.shape)}",
+                f"input {i} should contain {rank} elements, but has shape {shapes.show(shape.shape)}",
             )
         inside = (dim >= -rank) & (dim < rank)
         ctx.check(inside, errors.InvalidArgumentError, f"Concat dim is out of range: {{0}} vs. {rank}", dim)

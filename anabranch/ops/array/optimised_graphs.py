@@ -94,7 +94,7 @@ class DataFormatVecPermute(Op):
         ctx.check(
             x.shape[0] == len(source),
             errors.InvalidArgumentError,
-            f"1D input must be of size {len(source)} or {len(source) - 2}, but got shape {list(x.shape)}",
+            f"1D input must be of size {len(source)} or {len(source) - 2}, but got shape {shapes.show(x.shape)}",
         )
         return x[np.array([source.index(letter) for letter in target])] if x.shape[0] == len(source) else x
 

@@ -23,7 +23,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.attrs import Attr
 from anabranch.core.contract.opdef import PURE, Bool, Float, Int, NotDifferentiable, Op, String, Type
-from anabranch.core.values import budgets, spare_arrays
+from anabranch.core.values import budgets, shapes, spare_arrays
 from anabranch.ops.image import wide_png
 
 _NO_GRADIENT = NotDifferentiable("the bytes of a file have no gradient")
@@ -461,7 +461,7 @@ def _text(data: bytes) -> np.ndarray:
 
 def _image_of(array: np.ndarray) -> Any:
     if array.ndim != 3 or array.shape[2] not in _MODES or 0 in array.shape:
-        raise _bad(f"an image of shape {list(array.shape)}", "[height, width, 1 to 4 channels]", "tf.reshape")
+        raise _bad(f"an image of shape {shapes.show(array.shape)}", "[height, width, 1 to 4 channels]", "tf.reshape")
     return _pillow().fromarray(array[..., 0] if array.shape[2] == 1 else array)
 
 
@@ -500,7 +500,9 @@ class EncodeJpeg(Op):
         wanted = {"grayscale": 1, "rgb": 3}.get(attrs["format"])
         if array.ndim != 3 or array.shape[2] not in ((wanted,) if wanted else (1, 3)):
             raise _bad(
-                f"an image of shape {list(array.shape)}", f"{wanted or '1 or 3'} channels", "tf.image.rgb_to_grayscale"
+                f"an image of shape {shapes.show(array.shape)}",
+                f"{wanted or '1 or 3'} channels",
+                "tf.image.rgb_to_grayscale",
             )
         if attrs["xmp_metadata"]:
             raise errors.UnimplementedError(

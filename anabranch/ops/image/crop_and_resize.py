@@ -54,7 +54,7 @@ def _check(ctx: Any, boxes: Any, index: Any, batch: int) -> None:
     ctx.check(
         boxes.ndim == 2 and boxes.shape[1] == 4 and index.shape == boxes.shape[:1],
         errors.InvalidArgumentError,
-        f"boxes must be [n, 4] and box_ind [n], got {list(boxes.shape)} and {list(index.shape)}",
+        f"boxes must be [n, 4] and box_ind [n], got {shapes.show(boxes.shape)} and {shapes.show(index.shape)}",
     )
     if index.size:
         wrong = (index < 0) | (index >= batch)

@@ -58,7 +58,7 @@ def _transformed(ctx: Any, images: Any, transforms: Any, size: Any, fill: Any, a
     ctx.check(
         transforms.ndim == 2 and transforms.shape[1] == 8 and transforms.shape[0] in (1, images.shape[0]),
         errors.InvalidArgumentError,
-        f"Input transform should be num_images x 8 or 1 x 8, got {list(transforms.shape)}",
+        f"Input transform should be num_images x 8 or 1 x 8, got {shapes.show(transforms.shape)}",
     )
     ctx.check(
         rows > 0 and columns > 0, errors.InvalidArgumentError, f"new dimensions must be positive: {rows, columns}"

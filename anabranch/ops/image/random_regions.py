@@ -110,13 +110,15 @@ def _covers(crop: _Box, boxes: Sequence[_Box], least: float) -> bool:
 def _sampled(ctx: Any, stream: Any, size: Any, boxes: Any, least: float, attrs: Any) -> Any:
     sizes = np.asarray(size)
     ctx.check(
-        sizes.shape == (3,), errors.InvalidArgumentError, f"image_size must contain 3 elements {list(sizes.shape)}"
+        sizes.shape == (3,),
+        errors.InvalidArgumentError,
+        f"image_size must contain 3 elements {shapes.show(sizes.shape)}",
     )
     height, width = int(sizes[0]), int(sizes[1])
     ctx.check(
         boxes.ndim == 3 and boxes.shape[2] == 4,
         errors.InvalidArgumentError,
-        f"bounding boxes must have shape [1, N, 4] or [batch, N, 4], got {list(boxes.shape)}",
+        f"bounding boxes must have shape [1, N, 4] or [batch, N, 4], got {shapes.show(boxes.shape)}",
     )
     given = boxes.reshape(-1, 4)
     ctx.check(

@@ -16,6 +16,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.opdef import PURE, Bool, NotDifferentiable, Op, String, Type
 from anabranch.core.graph.build import build
+from anabranch.core.values import shapes
 from anabranch.ops.image.resize import image_sizes
 
 _NUMBERS = "bfloat16 double float half int16 int32 int64 int8 uint16 uint8"
@@ -103,7 +104,9 @@ def _checked(ctx: Any, images: Any, height: int, width: int, scale: Any) -> None
     ctx.check(
         height > 0 and width > 0 and images.shape[1] > 0 and images.shape[2] > 0,
         errors.InvalidArgumentError,
-        errors.message(f"images {list(images.shape)} to {height} by {width}", "positive sizes", "size=[224, 224]"),
+        errors.message(
+            f"images {shapes.show(images.shape)} to {height} by {width}", "positive sizes", "size=[224, 224]"
+        ),
     )
     ctx.check(
         ctx.xp.all(scale > 0),

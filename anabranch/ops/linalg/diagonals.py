@@ -52,7 +52,7 @@ class MatrixBandPart(Op):
     def kernel(ctx, inputs, attrs):
         x, lower, upper = inputs
         xp = ctx.xp
-        require(ctx, x.ndim >= 2, f"input must be at least 2-dim, received shape: {list(x.shape)}")
+        require(ctx, x.ndim >= 2, f"input must be at least 2-dim, received shape: {shapes.show(x.shape)}")
         rows, columns = x.shape[-2:]
         for name, value, what, size in (("lower", lower, "rows", rows), ("upper", upper, "columns", columns)):
             ctx.check(
@@ -102,7 +102,7 @@ class MatrixDiag(Op):
 
 
 def _main_part(ctx: Any, x: Any) -> Any:
-    require(ctx, x.ndim >= 2, f"input must be at least 2-dim, received shape: {list(x.shape)}")
+    require(ctx, x.ndim >= 2, f"input must be at least 2-dim, received shape: {shapes.show(x.shape)}")
     return ctx.xp.diagonal(x, axis1=-2, axis2=-1)
 
 
@@ -154,13 +154,13 @@ class MatrixSetDiag(Op):
 
     def kernel(ctx, inputs, attrs):
         x, diagonal = inputs
-        require(ctx, x.ndim >= 2, f"input must be at least 2-dim, received shape: {list(x.shape)}")
+        require(ctx, x.ndim >= 2, f"input must be at least 2-dim, received shape: {shapes.show(x.shape)}")
         wanted = (*x.shape[:-2], min(x.shape[-2:]))
         require(
             ctx,
             diagonal.shape == wanted,
             f"must have diagonal.shape == input.shape[:-2] + min(input.shape[-2:]), but received input shape: "
-            f"{list(x.shape)} and diagonal shape: {list(diagonal.shape)}",
+            f"{shapes.show(x.shape)} and diagonal shape: {shapes.show(diagonal.shape)}",
         )
         return _set_main(ctx.xp, x, diagonal)
 
@@ -219,7 +219,11 @@ def _unpack(xp: Any, diagonal: Any, rows: int, columns: int, low: int, high: int
 
 def _check_band(ctx: Any, k: Any, rows: int, columns: int) -> tuple[int, int]:
     k = np.asarray(k)
-    require(ctx, k.ndim <= 1 and k.size in (1, 2), f"k must have one or two elements, received shape: {list(k.shape)}")
+    require(
+        ctx,
+        k.ndim <= 1 and k.size in (1, 2),
+        f"k must have one or two elements, received shape: {shapes.show(k.shape)}",
+    )
     low, high = _band(k)
     for name, value in (("lower_diag_index", low), ("upper_diag_index", high)):
         require(
@@ -316,7 +320,7 @@ def _part_range_shape(c: Any) -> Any:
 
 def _part_range_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     x, k, padding = inputs
-    require(ctx, x.ndim >= 2, f"input must be at least 2-dim, received shape: {list(x.shape)}")
+    require(ctx, x.ndim >= 2, f"input must be at least 2-dim, received shape: {shapes.show(x.shape)}")
     low, high = _check_band(ctx, k, *x.shape[-2:])
     if low == high == 0:
         return _main_part(ctx, x)
@@ -335,7 +339,7 @@ def _set_range_shape(c: Any) -> Any:
 
 def _set_range_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     x, diagonal, k = inputs
-    require(ctx, x.ndim >= 2, f"input must be at least 2-dim, received shape: {list(x.shape)}")
+    require(ctx, x.ndim >= 2, f"input must be at least 2-dim, received shape: {shapes.show(x.shape)}")
     rows, columns = x.shape[-2:]
     low, high = _check_band(ctx, k, rows, columns)
     longest = _longest(rows, columns, low, high)
@@ -344,7 +348,8 @@ def _set_range_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
         ctx,
         diagonal.shape == wanted,
         f"Either first dimensions of diagonal don't match input.shape[:-2], or diagonal.shape[:-1] is not equal to "
-        f"the longests diagonal: input of shape {list(x.shape)} wants {list(wanted)}, got {list(diagonal.shape)}",
+        f"the longests diagonal: input of shape {shapes.show(x.shape)} wants {shapes.show(wanted)}, got "
+        f"{shapes.show(diagonal.shape)}",
     )
     if low == high == 0:
         return _set_main(ctx.xp, x, diagonal)
@@ -475,11 +480,13 @@ class DiagPart(Op):
         require(
             ctx,
             x.ndim % 2 == 0 and x.ndim > 0,
-            f"The rank of the tensor should be even and positive, got shape {list(x.shape)}",
+            f"The rank of the tensor should be even and positive, got shape {shapes.show(x.shape)}",
         )
         lead = x.shape[:half]
         require(
-            ctx, lead == x.shape[half:], f"Invalid shape {list(x.shape)}: dimensions i and i + {half} must be equal"
+            ctx,
+            lead == x.shape[half:],
+            f"Invalid shape {shapes.show(x.shape)}: dimensions i and i + {half} must be equal",
         )
         size = math.prod(lead)
         return ctx.xp.reshape(ctx.xp.diagonal(ctx.xp.reshape(x, (size, size))), lead)

@@ -523,7 +523,8 @@ class Cross(Op):
         ok = a.shape == b.shape and a.shape[-1:] == (3,)
         if not ok:
             heading = (
-                f"both inputs must have the same shape and inner-most dimension 3: {list(a.shape)}, {list(b.shape)}"
+                "both inputs must have the same shape and inner-most dimension 3: "
+                f"{shapes.show(a.shape)}, {shapes.show(b.shape)}"
             )
             ctx.check(False, errors.InvalidArgumentError, heading)
             return ctx.xp.zeros(a.shape, a.dtype)

@@ -259,7 +259,7 @@ def _system_shape(c: Any, broadcasts: bool) -> Any:
 
 def _check_system(ctx: Any, a: Any, rhs: Any, broadcasts: bool = False) -> None:
     require(ctx, rhs.ndim >= 2, f"Input tensor rhs must have rank >= 2, got {rhs.ndim}")
-    both_shapes = f"{list(a.shape)} and {list(rhs.shape)}"
+    both_shapes = f"{shapes.show(a.shape)} and {shapes.show(rhs.shape)}"
     require(ctx, a.shape[-2] == rhs.shape[-2], f"Input matrix and rhs are incompatible: {both_shapes}")
     require(
         ctx, broadcasts or a.shape[:-2] == rhs.shape[:-2], f"Batch dimensions of matrix and rhs differ: {both_shapes}"
@@ -312,7 +312,11 @@ class MatrixTriangularSolve(Op):
         try:
             batch = np.broadcast_shapes(a.shape[:-2], rhs.shape[:-2])
         except ValueError:
-            require(ctx, False, f"Batch dimensions of matrix and rhs differ: {list(a.shape)} and {list(rhs.shape)}")
+            require(
+                ctx,
+                False,
+                f"Batch dimensions of matrix and rhs differ: {shapes.show(a.shape)} and {shapes.show(rhs.shape)}",
+            )
         xp = ctx.xp
         wide = xp.broadcast_to(wide, batch + a.shape[-2:])
         right = xp.broadcast_to(rhs.astype(wide.dtype), batch + rhs.shape[-2:])

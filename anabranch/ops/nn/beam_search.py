@@ -55,8 +55,8 @@ class GatherTree(Op):
             ctx.check(
                 False,
                 errors.InvalidArgumentError,
-                f"step_ids {list(ids.shape)}, parent_ids {list(parents.shape)} and max_sequence_lengths "
-                f"{list(lengths.shape)} do not fit together",
+                f"step_ids {shapes.show(ids.shape)}, parent_ids {shapes.show(parents.shape)} and max_sequence_lengths "
+                f"{shapes.show(lengths.shape)} do not fit together",
             )
             return ids
         if 0 in ids.shape:

@@ -63,7 +63,7 @@ def _bias_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
             False,
             errors.InvalidArgumentError,
             errors.message(
-                f"bias of shape {list(bias.shape)} for a value of shape {list(value.shape)}",
+                f"bias of shape {shapes.show(bias.shape)} for a value of shape {shapes.show(value.shape)}",
                 f"one bias per channel, dimension {axis}",
                 "another data_format=, or a bias of the size of that dimension",
             ),

@@ -19,6 +19,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.cache import memoized
 from anabranch.core.contract.opdef import PURE, RANDOM, Bool, Float, Int, List, NotDifferentiable, Op, String
+from anabranch.core.values import shapes
 from anabranch.ops.random import philox
 
 RESERVED = 512
@@ -61,7 +62,7 @@ def _check_true(ctx: Any, true: Any, attrs: Any, size: int) -> None:
     ctx.check(
         true.ndim == 2 and true.shape[1] == attrs["num_true"],
         errors.InvalidArgumentError,
-        f"true_classes must have num_true = {attrs['num_true']} columns, got shape {list(true.shape)}",
+        f"true_classes must have num_true = {attrs['num_true']} columns, got shape {shapes.show(true.shape)}",
     )
     if true.size:
         wrong = (true < 0) | (true >= size)

@@ -213,7 +213,7 @@ class SparseSoftmaxCrossEntropyWithLogits(Op):
                 errors.InvalidArgumentError,
                 f"{lead}\n"
                 + errors.message(
-                    f"logits of shape {list(x.shape)} and labels of shape {list(labels.shape)}",
+                    f"logits of shape {shapes.show(x.shape)} and labels of shape {shapes.show(labels.shape)}",
                     "logits [batch, classes] with at least one class, labels [batch]",
                     "tf.reshape(labels, [-1]), one index per row of the logits",
                 ),

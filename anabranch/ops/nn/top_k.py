@@ -114,7 +114,7 @@ def _run(ctx: Any, x: Any, k: int, index_type: Any) -> Any:
             errors.InvalidArgumentError,
             f"input must have at least k columns. Had {x.shape[-1]}, needed {k}\n"
             + errors.message(
-                f"k = {k} for an input of shape {list(x.shape)}",
+                f"k = {k} for an input of shape {shapes.show(x.shape)}",
                 "a number k from 0 to the input's last dimension",
                 "a smaller k",
             ),
@@ -208,7 +208,7 @@ def _in_top_k(ctx: Any, predictions: Any, targets: Any, k: Any) -> Any:
             errors.InvalidArgumentError,
             f"First dimension of predictions {rows} must match length of targets {targets.size}\n"
             + errors.message(
-                f"predictions of shape {[rows, classes]}, targets of shape {list(targets.shape)}",
+                f"predictions of shape {[rows, classes]}, targets of shape {shapes.show(targets.shape)}",
                 "one target per row",
                 "tf.reshape(targets, [-1])",
             ),

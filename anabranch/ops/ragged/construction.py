@@ -242,7 +242,7 @@ class UnsortedSegmentJoin(Op):
         ctx.check(
             values.shape[: ids.ndim] == ids.shape,
             errors.InvalidArgumentError,
-            f"segment_ids {list(ids.shape)} must be a prefix of the shape of inputs {list(values.shape)}",
+            f"segment_ids {shapes.show(ids.shape)} must be a prefix of the shape of inputs {shapes.show(values.shape)}",
         )
         outside = (ids < 0) | (ids >= count)
         ctx.check(

@@ -71,7 +71,7 @@ def _by_rows(ctx: Any, parameters: list[Any], dims: tuple[int, ...]) -> list[Any
         ctx.check(
             fits,
             errors.InvalidArgumentError,
-            f"Input {name} should have length 1 or shape[0], got shape: {list(value.shape)}",
+            f"Input {name} should have length 1 or shape[0], got shape: {shapes.show(value.shape)}",
         )
         value = value if fits else value.reshape(-1)[:1]
         rows.append(value if value.ndim == 0 else value.reshape((-1,) + (1,) * (len(dims) - 1)))

@@ -51,7 +51,7 @@ def _check(ctx: Any, inputs: Any, attrs: Any) -> None:
     ctx.check(
         state.ndim == 1 and state.shape[0] >= _STATE,
         errors.InvalidArgumentError,
-        f"the state of a generator needs a vector of at least 3 elements, got shape {list(state.shape)}",
+        f"the state of a generator needs a vector of at least 3 elements, got shape {shapes.show(state.shape)}",
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import PURE, Op, Type, define
+from anabranch.core.values import shapes
 from anabranch.ops.random import distributions
 from anabranch.ops.random.stateless import any_integers, check_seed, stream_of
 from anabranch.ops.random.streams import DRAWN, FLOATS, checked_dims, shape_of
@@ -110,7 +111,8 @@ def _stream(ctx: Any, key: Any, counter: Any, alg: Any) -> Any:
     ctx.check(
         key.shape == (1,) and counter.ndim == 1 and counter.shape[0] >= 2,
         errors.InvalidArgumentError,
-        f"key must have shape [1] and counter at least 2 numbers, got {list(key.shape)} and {list(counter.shape)}",
+        "key must have shape [1] and counter at least 2 numbers, got "
+        f"{shapes.show(key.shape)} and {shapes.show(counter.shape)}",
     )
     words = xp.zeros((3,), np.uint64)
     if key.shape == (1,) and counter.ndim == 1 and counter.shape[0] >= 2:

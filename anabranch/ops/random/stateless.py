@@ -10,6 +10,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import PURE, Op, Type, define
+from anabranch.core.values import shapes
 from anabranch.ops.random import distributions, philox
 from anabranch.ops.random.streams import DRAWN, FLOATS, checked_dims, checked_samples, samples_shape, shape_of
 
@@ -34,7 +35,9 @@ def _shape(c: Any) -> Any:
 
 def stream_of(ctx: Any, seed: Any) -> Any:
     """The stream of a seed; fails the step unless that is two integers."""
-    ctx.check(seed.shape == (2,), errors.InvalidArgumentError, f"seed must have shape [2], not {list(seed.shape)}")
+    ctx.check(
+        seed.shape == (2,), errors.InvalidArgumentError, f"seed must have shape [2], not {shapes.show(seed.shape)}"
+    )
     return philox.stream_of_seed(ctx.xp, seed if seed.shape == (2,) else np.zeros(2, np.int64))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.opdef import PURE, Cost, Type, define
 from anabranch.core.graph.build import build
+from anabranch.core.values import shapes
 
 _NAMES = {1: "", 2: "2D", 3: "3D"}
 
@@ -123,7 +124,9 @@ def _checked(ctx: Any, x: Any, length: Any, rank: int, halved: bool) -> tuple[in
             size == 0 or size >= least,
             errors.InvalidArgumentError,
             f"Input dimension {x.ndim - rank + axis} must have length of at least {least} but got: {size}\n"
-            + errors.message(f"{list(x.shape)} and fft_length {list(sizes)}", "a signal as long", "tf.pad the signal"),
+            + errors.message(
+                f"{shapes.show(x.shape)} and fft_length {list(sizes)}", "a signal as long", "tf.pad the signal"
+            ),
         )
     return sizes
 

@@ -105,7 +105,7 @@ class SparseTensorDenseMatMul(Op):
         xp = ctx.xp
         check_parts(ctx, indices, values, sizes, "a")
         require(ctx, len(sizes) == 2, f"Tensor 'a_shape' must have 2 elements, not {len(sizes)}")
-        require(ctx, b.ndim == 2, f"Tensor 'b' is not a matrix: shape {list(b.shape)}")
+        require(ctx, b.ndim == 2, f"Tensor 'b' is not a matrix: shape {shapes.show(b.shape)}")
         height, inner = ints(sizes)
         rows, columns = indices[:, 0], indices[:, 1]
         if attrs["adjoint_a"]:
@@ -117,7 +117,8 @@ class SparseTensorDenseMatMul(Op):
             ctx,
             inner == b.shape[0],
             f"Cannot multiply A and B because inner dimension does not match: {inner} vs. {b.shape[0]}.  Did you "
-            f"forget a transpose?  Dimensions of A: {list(ints(sizes))}.  Dimensions of B: {list(inputs[3].shape)}",
+            f"forget a transpose?  Dimensions of A: {shapes.show(ints(sizes))}.  "
+            f"Dimensions of B: {shapes.show(inputs[3].shape)}",
         )
         first = int(bool(attrs["adjoint_a"]))
         _check_index(ctx, columns, inner, f"k ({{0}}) from index[{{1}},{1 - first}] out of bounds (>={inner})")
@@ -257,7 +258,7 @@ class SparseTensorDenseAdd(Op):
         indices, values, sizes, b = inputs
         check_parts(ctx, indices, values, sizes, "a")
         sizes = ints(sizes)
-        require(ctx, sizes == b.shape, f"Dimensions of a, {list(sizes)}, and b, {list(b.shape)}, must be equal")
+        require(ctx, sizes == b.shape, f"Dimensions of a, {list(sizes)}, and b, {shapes.show(b.shape)}, must be equal")
         check_bounds(ctx, indices, np.array(sizes, np.int64))
         places = flat_positions(ctx.xp, indices, sizes)
         flat = widen(ctx.xp.reshape(b, (-1,)))
@@ -282,7 +283,7 @@ def _looked_up(ctx: Any, indices: Any, sizes: Any, other: Any) -> Any:
         ctx,
         ahead >= 0,
         f"SparseDenseBinaryOpShared broadcasts dense to sparse only; got incompatible shapes: {indices.shape[1]} "
-        f"dimensions vs. {list(other.shape)}",
+        f"dimensions vs. {shapes.show(other.shape)}",
     )
     own = np.array(other.shape, np.int64)
     if other.ndim:
@@ -292,7 +293,7 @@ def _looked_up(ctx: Any, indices: Any, sizes: Any, other: Any) -> Any:
             fits,
             errors.InvalidArgumentError,
             "SparseDenseBinaryOpShared broadcasts dense to sparse only; got incompatible shapes: [{0}] vs. "
-            f"{list(other.shape)}",
+            f"{shapes.show(other.shape)}",
             xp.asarray(sizes),
             summarize=-1,
         )

@@ -90,9 +90,13 @@ class SparseReshape(Op):
 
     def host_kernel(ctx, inputs, attrs):
         indices, sizes, wanted = inputs
-        require(ctx, indices.ndim == 2, f"Input indices should be a matrix but received shape {list(indices.shape)}")
-        require(ctx, sizes.ndim == 1, f"Input shape should be a vector but received shape {list(sizes.shape)}")
-        require(ctx, wanted.ndim == 1, f"Target shape should be a vector but received shape {list(wanted.shape)}")
+        require(
+            ctx, indices.ndim == 2, f"Input indices should be a matrix but received shape {shapes.show(indices.shape)}"
+        )
+        require(ctx, sizes.ndim == 1, f"Input shape should be a vector but received shape {shapes.show(sizes.shape)}")
+        require(
+            ctx, wanted.ndim == 1, f"Target shape should be a vector but received shape {shapes.show(wanted.shape)}"
+        )
         require(ctx, indices.shape[1] == sizes.size, "Input shape must have one element for each column of indices")
         sizes, wanted = ints(sizes), list(ints(wanted))
         total = math.prod(sizes)
@@ -255,8 +259,8 @@ class SparseSlice(Op):
         require(
             ctx,
             start.shape == size.shape == sizes.shape,
-            f"Expected start and size to be vectors of {sizes.size} elements, got {list(start.shape)} and "
-            f"{list(size.shape)}",
+            f"Expected start and size to be vectors of {sizes.size} elements, got {shapes.show(start.shape)} and "
+            f"{shapes.show(size.shape)}",
         )
         require(ctx, bool((start >= 0).all() and (size >= 0).all()), "start and size must not be negative")
         with np.errstate(over="ignore"):

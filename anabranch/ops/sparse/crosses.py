@@ -20,7 +20,7 @@ from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.sparse_tensor import SparseTensor, as_sparse, is_sparse
-from anabranch.core.values import dtypes
+from anabranch.core.values import dtypes, shapes
 from anabranch.ops.shared.array_rules import require
 from anabranch.ops.sparse.rules import check_bounds, check_parts, unbounded
 from anabranch.ops.strings.hashes import fingerprint64
@@ -61,7 +61,9 @@ def _columns(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> tuple[in
             lists[row].append(item)
         columns.append(lists)
     for tensor in dense:
-        require(ctx, tensor.ndim == 2, f"Dense inputs should be a matrix but received shape {list(tensor.shape)}")
+        require(
+            ctx, tensor.ndim == 2, f"Dense inputs should be a matrix but received shape {shapes.show(tensor.shape)}"
+        )
         require(ctx, tensor.shape[0] == rows, f"Expected batch size {rows}, got {tensor.shape[0]}")
         columns.append(tensor.tolist())
     return rows, columns

@@ -46,8 +46,10 @@ def unbounded(c: Any) -> None:
 # ------------------------------------------------------------------------------------------------------------- kernels
 def check_parts(ctx: Any, indices: Any, values: Any, shape: Any, what: str = "input") -> None:
     """Check that indices are a matrix, values and shape vectors, of matching sizes."""
-    require(ctx, indices.ndim == 2, f"{what}_indices should be a matrix but received shape {list(indices.shape)}")
-    require(ctx, values.ndim == 1, f"{what}_values should be a vector but received shape {list(values.shape)}")
+    require(
+        ctx, indices.ndim == 2, f"{what}_indices should be a matrix but received shape {shapes.show(indices.shape)}"
+    )
+    require(ctx, values.ndim == 1, f"{what}_values should be a vector but received shape {shapes.show(values.shape)}")
     require(ctx, np.ndim(shape) == 1, f"{what}_shape should be a vector but received shape {list(np.shape(shape))}")
     require(
         ctx,

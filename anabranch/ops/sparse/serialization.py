@@ -203,7 +203,7 @@ class DeserializeSparse(Op):
         require(
             ctx,
             strings.ndim >= 1 and strings.shape[-1] == 3,
-            f"Serialized sparse should have 3 as the last dimension, got: {list(strings.shape)}",
+            f"Serialized sparse should have 3 as the last dimension, got: {shapes.show(strings.shape)}",
         )
         return _stacked(ctx, strings, attrs["dtype"])
 
@@ -228,6 +228,6 @@ class DeserializeManySparse(Op):
         require(
             ctx,
             strings.ndim == 2 and strings.shape[1] == 3,
-            f"Serialized sparse should be a matrix with 3 columns, got: {list(strings.shape)}",
+            f"Serialized sparse should be a matrix with 3 columns, got: {shapes.show(strings.shape)}",
         )
         return _stacked(ctx, strings, attrs["dtype"])

@@ -79,7 +79,7 @@ class ScalarSummary(Op):
         ctx.check(
             tags.shape == values.shape,
             errors.InvalidArgumentError,
-            f"tags and values not the same shape: {list(tags.shape)} != {list(values.shape)}"
+            f"tags and values not the same shape: {shapes.show(tags.shape)} != {shapes.show(values.shape)}"
             + (f" (tag '{literal(_text(tags.flat[0]))}')" if tags.size == 1 else ""),
         )
         summary = summary_pb2.Summary()
@@ -232,7 +232,7 @@ def image_summary(ctx: Any, tag: Any, images: Any, bad_color: Any, max_images: i
     ctx.check(
         images.ndim == 4 and images.shape[3] in (1, 3, 4),
         errors.InvalidArgumentError,
-        f"Tensor must be 4-D with last dim 1, 3, or 4, not {list(images.shape)}",
+        f"Tensor must be 4-D with last dim 1, 3, or 4, not {shapes.show(images.shape)}",
     )
     count, height, width, channels = images.shape
     ctx.check(
@@ -243,7 +243,7 @@ def image_summary(ctx: Any, tag: Any, images: Any, bad_color: Any, max_images: i
     ctx.check(
         not count or (height > 0 and width > 0),
         errors.InvalidArgumentError,
-        f"images of no pixels have no PNG: {list(images.shape)}",
+        f"images of no pixels have no PNG: {shapes.show(images.shape)}",
     )
     summary = summary_pb2.Summary()
     for i in range(min(count, max_images)):
@@ -305,7 +305,9 @@ def audio_summary(ctx: Any, tag: Any, tensor: Any, rate: float, most: int) -> su
     name = one_tag(ctx, tag)
     ctx.check(rate > 0, errors.InvalidArgumentError, "sample_rate must be > 0")
     ctx.check(
-        tensor.ndim in (2, 3), errors.InvalidArgumentError, f"Tensor must be 3-D or 2-D, got: {list(tensor.shape)}"
+        tensor.ndim in (2, 3),
+        errors.InvalidArgumentError,
+        f"Tensor must be 3-D or 2-D, got: {shapes.show(tensor.shape)}",
     )
     clips = tensor if tensor.ndim == 3 else tensor[:, :, None]
     count, frames, channels = clips.shape

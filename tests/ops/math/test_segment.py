@@ -51,7 +51,7 @@ def test_unsorted_numbers(tier):
         run_op("UnsortedSegmentMax", DATA, ints([0, 1], [2, 2], [0, 7]), np.int32(3), tier=tier)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"num_segments == -1 must not be negative"):
         run_op("UnsortedSegmentSum", DATA, ints(0, 0, 0), np.int32(-1), tier=tier)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[3, 2\] does not start with segment_ids.shape = \[2\]"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[3,2\] does not start with segment_ids.shape = \[2\]"):
         run_op("UnsortedSegmentSum", DATA, ints(0, 0), np.int32(1), tier=tier)
 
 

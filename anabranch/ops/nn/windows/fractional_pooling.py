@@ -182,7 +182,8 @@ def _define_forward(name: str, doc: str, pooled: Callable[..., Any], gradient: C
             ctx.check(
                 False,
                 errors.InvalidArgumentError,
-                f"an input of shape {list(x.shape)} is smaller than pooling_ratio {list(attrs['pooling_ratio'])}",
+                f"an input of shape {shapes.show(x.shape)} is smaller than pooling_ratio "
+                f"{list(attrs['pooling_ratio'])}",
             )
             nothing = ctx.xp.zeros((x.shape[0], *sizes, x.shape[3]), x.dtype)
             return nothing, *[np.zeros(size + 1, np.int64) for size in sizes]
@@ -264,7 +265,8 @@ def _check_sequences(ctx: Any, out: tuple[int, ...], rows: Any, columns: Any) ->
     ctx.check(
         fits,
         errors.InvalidArgumentError,
-        f"sequences of shapes {list(rows.shape)} and {list(columns.shape)} for an output of shape {list(out)}; "
+        f"sequences of shapes {shapes.show(rows.shape)} and {shapes.show(columns.shape)} for an output of shape "
+        f"{list(out)}; "
         "expected one entry more than rows, and one more than columns",
     )
     return fits
