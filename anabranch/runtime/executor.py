@@ -291,10 +291,17 @@ class Executor:
         segment, stats = attempt.segment, attempt.step.stats
         items = segment.items
         reached = 0
+        env, token = attempt.env, attempt.step.token
+        watched = stats is not None or self.bodies.watcher is not None
         try:
-            for wave in _waves(stretches.of(attempt, items)):
+            for wave in _waves_of(segment, stretches.of(attempt, items)):
                 reached += len(wave)
-                attempt.step.token.raise_if_cancelled()
+                token.raise_if_cancelled()
+                short = wave[0].short
+                if short and not watched:  # most ops on the host are small: nothing is between them
+                    token.at = wave[0].op
+                    if short(env):
+                        continue
                 started = time.time() if stats is not None else 0.0
                 if len(wave) > 1:
                     program_items.run_wave(attempt, wave)
@@ -411,6 +418,15 @@ def _settled(plan: Plan) -> bool:
         or plan.cost.compilable
         or any(len(segment.items) >= stretches.LEAST_OPS for segment in plan.segments)
     )
+
+
+def _waves_of(segment: Segment, items: list[Any]) -> list[list[Any]]:
+    """The same, kept as long as the items are these."""
+    known = segment.waves
+    if known is None or known[0] is not items:
+        known = segment.waves = items, list(_waves(items))
+    waves: list[list[Any]] = known[1]
+    return waves
 
 
 def _waves(items: Sequence[Any]) -> Iterator[list[Any]]:

@@ -117,13 +117,13 @@ def short_form(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], bool] | 
         return _form_of_update(plan, item)
     if definition.effect.kind != "pure" or not only_computes(op) or item.writes or not plan.fed.isdisjoint(outputs):
         return None
-    if any(key is None or isinstance(key, StateKey) or key in plan.handles for key in item.sources):
+    if any(key is None or key in plan.handles for key in item.sources):
         return None
     if definition.only_passes and len(item.sources) == len(outputs) == 1:
         (source,), (output,) = item.sources, outputs
 
         def hand_on(env: dict[Any, Any]) -> bool:
-            value = env[source]
+            value = env.get(source)
             if type(value) is not np.ndarray:
                 return False
             env[output] = value
@@ -139,22 +139,36 @@ def short_form(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], bool] | 
     context, attrs, sources = kernels.HostContext(op), op._attrs, item.sources
     context.precision = plan.options.precision
     most = sizes.host_memory()
+    (alone,) = outputs if len(outputs) == 1 else (None,)
+    any_shape = len(sources) == 1 and (definition.elementwise or definition.role is Role.SHAPE)
+    accepted: set[tuple[Any, ...]] = set()
+    """Shapes of operands that the shape rule has accepted."""
+    warns = not (definition.moves or definition.shape_only)
 
     def compute(env: dict[Any, Any]) -> bool:
-        operands = [value if type(value) is np.ndarray else take(value) for value in [env[key] for key in sources]]
         try:
-            if refused_by_shape(plan, op, operands) is not None:
-                return False
+            operands = [value if type(value) is np.ndarray else take(value) for value in [env[key] for key in sources]]
+            if not any_shape:
+                forms = tuple([value.shape for value in operands])
+                if forms not in accepted:
+                    if refused_by_shape(plan, op, operands) is not None:
+                        return False
+                    if len(accepted) >= MOST_ACCEPTED:
+                        accepted.clear()
+                    accepted.add(forms)
             if checks is not None:
                 checks(context, operands, attrs)
-            with np.errstate(all="ignore"):
+            if warns:
+                with np.errstate(all="ignore"):
+                    results = kernel(context, operands, attrs)
+            else:
                 results = kernel(context, operands, attrs)
         except Exception:
             return False  # the long way meets it, too, and says what it is
-        if type(results) is np.ndarray and len(outputs) == 1:
+        if alone is not None and type(results) is np.ndarray:
             if results.nbytes > most:
                 return False
-            env[outputs[0]] = results
+            env[alone] = results
             return True
         values = kernels.outputs_of(definition, attrs, results)
         if any(type(value) is np.ndarray and value.nbytes > most for value in values):
@@ -224,7 +238,7 @@ def _form_of_distinct(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], b
         (source,), (elements, numbers), dtype = item.sources, outputs, outputs[1].dtype.np
 
         def number(env: dict[Any, Any]) -> bool:
-            vector = env[source]
+            vector = env.get(source)
             if type(vector) is not np.ndarray or vector.ndim != 1:
                 return False
             env[elements], env[numbers] = vector, np.arange(len(vector), dtype=dtype)
@@ -240,7 +254,7 @@ def _form_of_distinct(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], b
             return None
 
         def hand_on_rows(env: dict[Any, Any]) -> bool:
-            data, places, size = env[rows], env[ids], env[count]
+            data, places, size = env.get(rows), env.get(ids), env.get(count)
             fits = type(data) is np.ndarray and isinstance(size, (np.ndarray, np.generic)) and size.ndim == 0
             if not fits or not data.ndim or not len(data) == len(places) == int(size):
                 return False

@@ -59,6 +59,7 @@ class Stretch:
     """Consecutive items of a segment that only compute."""
 
     wave: ClassVar[int] = -1
+    short: ClassVar[None] = None
 
     def __init__(self, plan: Plan, items: Sequence[HostItem]) -> None:
         self.items = items

@@ -28,6 +28,7 @@ class HostItem:
 class ProgramItem:
     """A group of ops as one XLA program. ``static`` are the inputs whose values are part of the program's key."""
 
+    short: ClassVar[None] = None
     program: programs.Program
     static: tuple[int, ...]
     outputs: tuple[ValueKey, ...]
@@ -66,6 +67,8 @@ class Segment:
     carried: tuple[StateKey, ...] = ()
     """Committed versions whose values its channel op, or later segments, see."""
     items: list[Any] = dataclasses.field(default_factory=list)
+    waves: Any = None
+    """Items, and the same in waves; ``executor._waves``."""
     stretches: Any = None
     """Items that were seen interpreted, and the same with stretches in their place; ``interpreter/stretches.py``."""
     in_turn: bool = False
