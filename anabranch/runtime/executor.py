@@ -168,9 +168,7 @@ class Executor:
             except errors.OpError as problem:
                 self.tell_what_stands(problem, segment, channel_done)
                 raise
-        settled = settled and _settled(
-            plan
-        )  # it may have turned out that the programs which it was to run are not there
+        settled = settled and _settled(plan)  # that its programs are not on disk may have turned out by now
         with contextlib.suppress(MemoryError):  # the step is done: the next one has another chance to learn of it
             if settled:
                 plan.only_stored = False
