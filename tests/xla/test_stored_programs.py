@@ -207,11 +207,11 @@ def test_a_program_that_was_not_there_is_compiled_later_as_any_other(starts, mon
     monkeypatch.setattr(policy, "WORTH_A_LOOK", 0.0)
     monkeypatch.setattr(policy, "BEGINS_AFTER", 0.0)
     starts()
-    x = tf.placeholder(tf.float32, [3, 4])
-    w = tf.get_variable("w", [4, 5], initializer=tf.ones_initializer())
-    fetches = [tf.matmul(x, w), tf.reduce_sum(x, 0)]
-    said = []
-    with tf.Session() as session:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [3, 4])
+        w = tf.get_variable("w", [4, 5], initializer=tf.ones_initializer())
+        fetches = [tf.matmul(x, w), tf.reduce_sum(x, 0)]
+        said = []
         session.run(w.initializer)
         for _ in range(4):  # the first looks for it on disk; a step that is as short as this one goes the fast path
             session.run(fetches, {x: np.ones([3, 4])})

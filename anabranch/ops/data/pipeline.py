@@ -651,7 +651,7 @@ def stage(
                 bounds = definition.input_range(spec.name, given)
                 operands[spec.name] = tuple(values[bounds]) if spec.is_list else values[bounds.start]
                 if spec.name in captures and operands[spec.name] and isinstance(ctx.op, Operation):
-                    operands[spec.name] = live(ctx.op._inputs[bounds], operands[spec.name], ctx.functions)
+                    operands[spec.name] = live(ctx.op._inputs[bounds], operands[spec.name], ctx)
             return cls(ctx, given, operands)
 
         operand_names = (part.partition(":")[0].strip() for part in inputs.split(","))

@@ -21,16 +21,16 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.passing import origin
 
 
-def live(tensors: Sequence[Tensor], values: Sequence[Any], functions: Any) -> tuple[Any, ...]:
+def live(tensors: Sequence[Tensor], values: Sequence[Any], context: Any) -> tuple[Any, ...]:
     """Captured values, of which those that were read from reference variables are read anew for each call."""
-    return tuple([_live(tensor, value, functions) for tensor, value in zip(tensors, values, strict=True)])
+    return tuple([_live(tensor, value, context) for tensor, value in zip(tensors, values, strict=True)])
 
 
-def _live(tensor: Tensor, value: Any, functions: Any) -> Any:
+def _live(tensor: Tensor, value: Any, context: Any) -> Any:
     source = origin(tensor, waiting=False)
     if not source.dtype.is_ref or not isinstance(source.op, Operation) or source.op.definition.makes != "variable":
         return value
-    committed = functions.committed(source.op)
+    committed = context.functions.committed(source.op)
     if committed is None or not _same(committed, value):
         return value
     return LiveValue(source.op, value)
