@@ -254,9 +254,11 @@ def _form_of_distinct(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], b
             return None
 
         def hand_on_rows(env: dict[Any, Any]) -> bool:
-            data, places, size = env.get(rows), env.get(ids), env.get(count)
-            fits = type(data) is np.ndarray and isinstance(size, (np.ndarray, np.generic)) and size.ndim == 0
-            if not fits or not data.ndim or not len(data) == len(places) == int(size):
+            data: Any = env.get(rows)
+            places: Any = env.get(ids)
+            size: Any = env.get(count)
+            fits = type(data) is type(places) is np.ndarray and isinstance(size, (np.ndarray, np.generic))
+            if not fits or size.ndim or not data.ndim or not len(data) == len(places) == int(size):
                 return False
             env[outputs[0]] = data
             return True

@@ -293,7 +293,7 @@ class BroadcastTo(Op):
         fits = len(given) <= len(shape) and all(
             size in (1, to) for size, to in zip(reversed(given), reversed(shape), strict=False)
         )
-        require(ctx, fits, "Incompatible shapes: {0} vs. {1}", shapes.show(given), shapes.show(shape))
+        require(ctx, fits, "Incompatible shapes: {0} vs. {1}", given, tuple(shape))
         return ctx.xp.broadcast_to(x, shape)
 
     def gradient(op, grad):

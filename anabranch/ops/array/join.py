@@ -60,9 +60,9 @@ class Pack(Op):
                 ctx,
                 tuple(item.shape) == first,
                 "Shapes of all inputs must match: values[0].shape = {0} != values[{1}].shape = {2}",
-                shapes.show(first),
+                first,
                 i,
-                shapes.show(tuple(item.shape)),
+                tuple(item.shape),
             )
         axis = kernel_axis(ctx, attrs["axis"], len(first) + 1)
         return ctx.xp.stack(inputs, axis=axis)
@@ -211,9 +211,9 @@ def _concatenated(ctx: Any, values: Any, axis: Any) -> Any:
             ctx,
             fits,
             "ConcatOp : Dimensions of inputs should match: shape[0] = {0} vs. shape[{1}] = {2}",
-            shapes.show(first),
+            first,
             i,
-            shapes.show(shape),
+            shape,
         )
     return ctx.xp.concatenate(values, axis=axis)
 

@@ -24,6 +24,7 @@ from anabranch.core.values import dtypes, shapes, spare_arrays
 from anabranch.ops.math.binary import check_broadcast
 from anabranch.ops.math.unary import with_values
 from anabranch.ops.shared import unchecked
+from anabranch.ops.shared.array_rules import require
 from anabranch.ops.shared.broadcast_gradients import reduce_to_shape_of, zeros_like
 from anabranch.ops.shared.numerics import INTEGERS, NUMBERS, widened
 
@@ -263,23 +264,13 @@ class Select(Op):
         rank = np.ndim(t)
         if ctx.host:
             given, first, second = np.shape(condition), np.shape(t), np.shape(e)
-            text = "Inputs to operation Select of type Select must have the same size and shape.  "
+            text = (
+                "Inputs to operation Select of type Select must have the same size and shape.  Input 0: {0} != input "
+            )
             chosen = not given or given in (first, first[:1])
-            ctx.check(
-                chosen or first == second,
-                errors.InvalidArgumentError,
-                f"{text}Input 0: {shapes.show(given)} != input 1: {shapes.show(first)}",
-            )
-            ctx.check(
-                first == second,
-                errors.InvalidArgumentError,
-                f"{text}Input 0: {shapes.show(given)} != input 2: {shapes.show(second)}",
-            )
-            ctx.check(
-                chosen,
-                errors.InvalidArgumentError,
-                f"{text}Input 0: {shapes.show(given)} != input 1: {shapes.show(first)}",
-            )
+            require(ctx, chosen or first == second, text + "1: {1}", given, first)
+            require(ctx, first == second, text + "2: {1}", given, second)
+            require(ctx, chosen, text + "1: {1}", given, first)
         if np.ndim(condition) == 1 and rank > 1:
             condition = condition.reshape((-1,) + (1,) * (rank - 1))
         return _chosen(ctx, condition, t, e)

@@ -185,13 +185,15 @@ def _unsorted_kernel(mode: str, ufunc: Any, start: Any) -> Any:
         data, ids, count = inputs
         xp = ctx.xp
         count = np.asarray(count)
-        require(ctx, count.ndim == 0, f"num_segments should be a scalar, not shape {shapes.show(count.shape)}")
+        require(ctx, count.ndim == 0, "num_segments should be a scalar, not shape {0}", count.shape)
         rows = int(count)
         require(ctx, rows >= 0, "Input num_segments == {0} must not be negative.", rows)
         require(
             ctx,
             data.shape[: ids.ndim] == ids.shape,
-            f"data.shape = {shapes.show(data.shape)} does not start with segment_ids.shape = {shapes.show(ids.shape)}",
+            "data.shape = {0} does not start with segment_ids.shape = {1}",
+            tuple(data.shape),
+            tuple(ids.shape),
         )
         flat = xp.reshape(ids, (-1,))
         inner = data.shape[ids.ndim :]
