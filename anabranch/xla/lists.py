@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.core import errors
+from anabranch.core.contract.kernels import NotCompilable
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation
 from anabranch.core.values import dtypes, list_values
@@ -60,14 +61,18 @@ def for_program(value: Any) -> Any:
     """A list or optional of the interpreter as a program has it.
 
     Raises:
-        NotCompilable: its elements do not fit into one array.
+        NotCompilable: its elements do not fit into one array, or are strings.
     """
     if isinstance(value, HostList):
         return from_host(value)
+    if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            raise NotCompilable("an optional that holds strings")
+        return value
     return TracedOptional(
         None
         if value.values is None
-        else tuple(for_program(v) if isinstance(v, (HostList, HostOptional)) else v for v in value.values)
+        else tuple(for_program(v) if isinstance(v, (HostList, HostOptional, np.ndarray)) else v for v in value.values)
     )
 
 

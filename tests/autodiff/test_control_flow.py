@@ -220,6 +220,17 @@ def test_optionals():
             build("OptionalHasValue", tf.constant(1))
 
 
+@pytest.mark.parametrize("tier", ["interpreted", "compiled", "auto"])
+def test_an_optional_of_a_string_is_no_value_of_a_program(tier):
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        x, text = tf.placeholder(tf.float32, []), tf.placeholder(tf.string, [])
+        some = build("OptionalFromValue", [x * 2.0, text])
+        chosen = tf.cond(x > 0.0, lambda: some, lambda: build("OptionalFromValue", [x, tf.constant("none")]))
+        values = build("OptionalGetValue", chosen, output_types=[tf.float32, tf.string], output_shapes=[[], []])
+        assert session.run([*values, x + 1.0], {x: 1.0, text: "a"}) == [2.0, b"a", 2.0]
+        assert session.run([*values, x + 1.0], {x: -1.0, text: "a"}) == [-1.0, b"none", 0.0]
+
+
 def test_sums_and_zeros_of_optionals():
     with tf.Graph().as_default():
         a, b, none = (

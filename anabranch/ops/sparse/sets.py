@@ -20,6 +20,8 @@ from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.sparse_tensor import SparseTensor
 from anabranch.core.values import shapes
+from anabranch.ops.shared.array_rules import require
+from anabranch.ops.sparse.rules import check_parts
 
 _TYPES = "int8 int16 int32 int64 uint8 uint16 string"
 _CHOICE = NotDifferentiable("which elements are in a set is a choice")
@@ -37,6 +39,7 @@ def _of_dense(x: np.ndarray) -> Groups:
 
 
 def _of_sparse(ctx: Any, indices: np.ndarray, values: np.ndarray, shape: np.ndarray, validate: bool) -> Groups:
+    check_parts(ctx, indices, values, shape, "set")
     if validate and len(indices):
         inside = np.all((indices >= 0) & (indices < shape))
         ctx.check(bool(inside), errors.InvalidArgumentError, f"an index is out of bounds of the shape {shape.tolist()}")
@@ -158,8 +161,13 @@ class SetSize(Op):
 
     def host_kernel(ctx, inputs, attrs):
         indices, values, shape = inputs
-        sizes = np.zeros(shape[:-1], np.int32)
-        for place, items in _of_sparse(ctx, indices, values, shape, attrs["validate_indices"]).items():
+        groups = _of_sparse(ctx, indices, values, shape, attrs["validate_indices"])
+        lead = tuple(shape[:-1].tolist())
+        for place in groups:
+            inside = all(0 <= at < size for at, size in zip(place, lead, strict=True))
+            require(ctx, inside, "the group {0} is not one of the groups {1} of the sets", list(place), list(lead))
+        sizes = np.zeros(lead, np.int32)
+        for place, items in groups.items():
             sizes[place] = len(items)
         return sizes
 

@@ -31,7 +31,9 @@ def needs_host(
             isinstance(key, StateKey) and key.maker._outputs[0].dtype.base.name == "string" for key in sources
         )
     constant = definition.role is Role.CONSTANT
-    if definition.makes is not None or constant or definition.role in control.OPTIONALS:
+    if definition.role in control.OPTIONALS:
+        return any(tensor.dtype.base is dtypes.string for tensor in (*op._inputs, *op._outputs))
+    if definition.makes is not None or constant:
         return definition.makes is None and op._outputs[0].dtype.base is dtypes.string and not constant
     if definition.kernel is None or definition.data_dependent_shape:
         return not (known_values.folds(op) and known_values.follow_from_shapes(sources, fed))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.graph.build import build
 
 A, B = np.array([[1, 2, 3], [4, 4, 5]]), np.array([[3, 9], [5, 6]])
 
@@ -49,6 +50,19 @@ def test_errors() -> None:
         run(lambda: tf.sets.set_size(tf.SparseTensor([[0, 1], [0, 0]], [1, 2], [1, 2])))
     with pytest.raises(tf.errors.InvalidArgumentError, match="out of bounds"):
         run(lambda: tf.sets.set_size(tf.SparseTensor([[0, 5]], [1], [1, 2])))
+    parts = [np.int64([[0, 5]]), np.int64([1]), np.int64([1, 2])]
+    for place, given, words in [
+        (2, np.int64([2]), "2 columns of indices for a shape of 1 dimensions"),
+        (1, np.int64([1, 2]), "1 rows of indices for 2 values"),
+        (0, np.int64([[3, 0]]), r"the group \[3\] is not one of the groups \[1\]"),
+    ]:
+        arrays = [given if i == place else part for i, part in enumerate(parts)]
+
+        def size(arrays: list[np.ndarray] = arrays) -> tf.Tensor:
+            return build("SetSize", *(tf.placeholder_with_default(x, None) for x in arrays), validate_indices=False)
+
+        with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+            run(size)
     with tf.Graph().as_default():
         with pytest.raises(TypeError, match="Expected SparseTensor"):
             tf.sets.set_size(A)
