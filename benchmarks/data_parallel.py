@@ -23,7 +23,9 @@ from typing import Any
 
 from tasks import Tasks, import_tensorflow
 
-ROWS, STEPS = 64, 20
+ROWS, STEPS = 64, 60
+WARM_UP = 200
+"""Steps before the first that counts: by then the programs of all processes are compiled."""
 SHAPES = {"mlp": [784], "conv": [32, 32, 3]}
 
 
@@ -86,7 +88,7 @@ def anabranch_task(index: int, addresses: dict[str, list[str]], model: str) -> N
                 for _ in range(count):
                     session.run(losses)
 
-            steps(10)
+            steps(WARM_UP)
             answer(steps)
 
 
@@ -119,7 +121,7 @@ def torch_task(index: int, addresses: dict[str, list[str]], model: str) -> None:
             nn.functional.cross_entropy(network(x), y).backward()
             optimizer.step()
 
-    steps(10)
+    steps(WARM_UP)
     answer(steps)
 
 
