@@ -238,8 +238,9 @@ class _Choice:
         with tf.control_dependencies([tf.assert_positive(self._missing)]):
             walks = isinstance(self._given, str) and self._given == KMC2_INIT
             missing = self._by_walks() if walks else self._added()
-            done = lambda: tf.group(tf.assign(self._initialized, True))  # noqa: E731
-            return tf.cond(tf.equal(missing, 0), done, lambda: tf.group(tf.no_op()))
+            return tf.cond(
+                tf.equal(missing, 0), lambda: tf.group(tf.assign(self._initialized, True)), lambda: tf.group(tf.no_op())
+            )
 
     def _kept(self, centers: Any) -> Any:
         """The centers, kept in both variables."""

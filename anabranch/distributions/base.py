@@ -59,7 +59,8 @@ def vector(*parts: Any) -> Any:
     for part in parts:
         dims = np.array(part, np.int32) if isinstance(part, (list, tuple)) else partial_value(part)
         if not isinstance(dims, np.ndarray):
-            return build("ConcatV2", [convert_to_tensor(item, dtypes.int32) for item in parts], 0)
+            tensors = [convert_to_tensor(item, dtypes.int32) for item in parts]
+            return tensors[0] if len(tensors) == 1 else build("ConcatV2", tensors, 0)
         known += dims.ravel().tolist()
     return np.array(known, np.int32)
 

@@ -30,6 +30,11 @@ def positive(x: Any, text: str) -> Assertion:
     return lambda: public_assert.assert_positive(x, message=text)
 
 
+def not_negative(x: Any, text: str) -> Assertion:
+    """No element is below 0."""
+    return lambda: public_assert.assert_non_negative(x, message=text)
+
+
 def less(x: Any, y: Any, text: str) -> Assertion:
     """All elements of ``x`` are below those of ``y``."""
     return lambda: public_assert.assert_less(x, y, message=text)
@@ -50,6 +55,12 @@ def whole(x: Any, kind: Any, text: str) -> Assertion:
     return lambda: public_assert.assert_equal(
         x, build("Cast", build("Cast", x, DstT=kind), DstT=x.dtype.base), message=text
     )
+
+
+def several_events(x: Any) -> Assertion:
+    """The last dimension, of which each entry is an event, has two entries at least."""
+    text = "A categorical-distribution parameter must have at least 2 events."
+    return lambda: public_assert.assert_greater_equal(build("Shape", x)[-1], 2, message=text)
 
 
 def counts(x: Any, name: str = "") -> list[Assertion]:

@@ -38,16 +38,19 @@ def logits_and_probs(logits: Any, probs: Any, several: bool, validate_args: bool
         )
     if logits is not None:
         logits = floats(name, logits=logits)["logits"]
-        return logits, softmax(logits, name="probs") if several else build("Sigmoid", logits, name="probs")
+        if not several:
+            return logits, build("Sigmoid", logits, name="probs")
+        logits = checked(logits, validate_args, checks.several_events(logits))
+        return logits, softmax(logits, name="probs")
     probs = floats(name, probs=probs)["probs"]
-    probs = checked(
-        probs,
-        validate_args,
-        lambda: public_assert.assert_non_negative(probs, message="probs has components less than 0."),
-        lambda: public_assert.assert_less_equal(
-            probs, number(1, probs), message="probs has components greater than 1."
-        ),
-    )
+    assertions: list[checks.Assertion] = [checks.not_negative(probs, "probs has components less than 0.")]
+    if several:
+        sums = checks.near(build("Sum", probs, [-1]), number(1, probs), "probs does not sum to 1.")
+        assertions += [checks.several_events(probs), sums]
+    else:
+        text = "probs has components greater than 1."
+        assertions.append(lambda: public_assert.assert_less_equal(probs, number(1, probs), message=text))
+    probs = checked(probs, validate_args, *assertions)
     logarithm = build("Log", probs)
     return logarithm if several else logarithm - build("Log1p", -probs), probs
 

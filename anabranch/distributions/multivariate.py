@@ -163,10 +163,14 @@ class _Counts(_Vectors):
         sums = checks.equal(self._total_count, _sum(counts), f"{self._summed} must sum to `self.total_count`")
         return checked(counts, self._validate_args, *checks.counts(counts), sums)
 
+    def _per_member(self) -> Any:
+        """Totals that broadcast with the batch."""
+        return self._total_count
+
     def _draw(self, logits: Any, n: Any, seed: int | None) -> Any:
         """Counts ``[n, *batch, k]`` by logits of that shape."""
         rows = build("Reshape", logits, vector([-1], dynamic_shape(logits)[-1:]))
-        totals = build("Reshape", self._total_count * build("OnesLike", logits[..., 0]), [-1])
+        totals = build("Reshape", self._per_member() * build("OnesLike", logits[..., 0]), [-1])
         whole = build("Cast", totals, DstT=dtypes.int32)
         most = build("Max", build("ConcatV2", [whole, convert_to_tensor([0], dtypes.int32)], 0), [0])
         drawn = multinomial(rows, most, seed, output_dtype=dtypes.int32)
@@ -257,7 +261,10 @@ class DirichletMultinomial(_Counts):
         with name_scope(name, values=[total_count, concentration]):
             tensors = floats("DirichletMultinomial", concentration=concentration)["concentration"]
             self._concentration = checked(
-                tensors, validate_args, checks.positive(tensors, "Concentration parameter must be positive.")
+                tensors,
+                validate_args,
+                checks.several_events(tensors),
+                checks.positive(tensors, "Concentration parameter must be positive."),
             )
             total = floats("DirichletMultinomial", tensors.dtype.base, total_count=total_count)["total_count"]
             self._total_count = checked(total, validate_args, *checks.counts(total))
@@ -305,7 +312,11 @@ class DirichletMultinomial(_Counts):
         totals, own = self._total_count._shape, self._concentration._shape
         return bool(totals) and own is not None and len(totals) == len(own) and totals[-1] == 1
 
+    def _per_member(self) -> Any:
+        return self._total_count[..., 0] if self._totals_end_in_1 else self._total_count
+
     def _totals(self) -> Any:
+        """Totals that broadcast with the concentrations."""
         return self._total_count if self._totals_end_in_1 else build("ExpandDims", self._total_count, -1)
 
     def _terms(self) -> tuple[Any, Any]:

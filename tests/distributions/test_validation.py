@@ -61,6 +61,21 @@ CASES = {
     "Geometric": (lambda c: ds.Geometric(probs=c(0.5), **V).cdf(c(1.5)), FRACTION),
     "NegativeBinomial": (lambda c: ds.NegativeBinomial(c(4.0), probs=c(0.5), **V).prob(c(1.5)), FRACTION),
     "NegativeBinomial, total": (lambda c: ds.NegativeBinomial(c(-4.0), probs=c(0.5), **V).mean(), "x > 0 did not hold"),
+    "InverseGamma": (lambda c: ds.InverseGamma(c(2.0), c(1.0), **V).cdf(c(-1.0)), "x > 0 did not hold"),
+    "Binomial, fraction below": (lambda c: ds.Binomial(c(5.0), probs=c(0.5), **V).cdf(c(1.5)), FRACTION),
+    "Multinomial, probs": (lambda c: ds.Multinomial(2.0, probs=c([0.5, 0.7]), **V).mean(), "probs does not sum to 1"),
+    "Categorical, probs": (lambda c: ds.Categorical(probs=c([0.5, 0.7]), **V).entropy(), "probs does not sum to 1"),
+    "OneHot, logits": (lambda c: ds.OneHotCategorical(logits=c([0.5]), **V).mode(), "must have at least 2 events"),
+    "Dirichlet-multinomial, one class": (
+        lambda c: ds.DirichletMultinomial(2.0, c([1.0]), **V).mean(),
+        "at least 2 events",
+    ),
+    "RelaxedBernoulli": (lambda c: ds.RelaxedBernoulli(c(-1.0), probs=c(0.5), **V).sample(), "x > 0 did not hold"),
+    "RelaxedOneHot": (
+        lambda c: ds.RelaxedOneHotCategorical(c(-1.0), probs=c([0.5, 0.5]), **V).sample(),
+        "x > 0 did not",
+    ),
+    "Deterministic": (lambda c: ds.Deterministic(c(1.0), atol=c(-1.0), **V).prob(c(1.0)), "'tol' must be non-negative"),
 }
 
 
@@ -94,6 +109,16 @@ def test_what_is_right_goes_through(give):
         np.testing.assert_allclose(session.run(results), [[0.25], [0.25], [1.0], [0.5], [0.5]], rtol=1e-5)
 
 
+def test_parameters_of_unknown_rank():
+    with tf.Graph().as_default(), tf.Session() as session:
+        numbers = ds.RelaxedOneHotCategorical(fed(0.5), probs=fed([0.25, 0.75]))
+        assert session.run(numbers.event_size) == 2
+        drawn = numbers.sample([4, 3], seed=1)
+        sums, shape = session.run([tf.reduce_sum(drawn, -1), tf.shape(numbers.log_prob(drawn))])
+        np.testing.assert_allclose(sums, np.ones([4, 3]), rtol=1e-5)
+        assert shape.tolist() == [4, 3]
+
+
 def test_a_value_of_another_kind_is_not_forced_into_the_distributions():
     with tf.Graph().as_default(), tf.Session() as session:
         assert session.run(ds.Categorical(probs=[0.25, 0.75]).prob([0.0, 1.0])).tolist() == [0.25, 0.75]
@@ -107,6 +132,8 @@ def test_totals_of_a_last_dimension_of_one_stand_beside_concentrations():
         counts = ds.DirichletMultinomial(totals, concentration)
         assert counts.batch_shape.as_list() == [4]
         mean, variance, covariance = session.run([counts.mean(), counts.variance(), counts.covariance()])
+        drawn = session.run(counts.sample(7, seed=1))
+        np.testing.assert_array_equal(drawn.sum(-1), np.broadcast_to(totals[:, 0], [7, 4]))
     probs = concentration.astype(np.float64) / 6
     scale = totals * (6 + totals) / 7
     expected = scale[..., None] * (np.einsum("ij,jk->ijk", probs, np.eye(3)) - probs[:, :, None] * probs[:, None])

@@ -137,7 +137,7 @@ class Binomial(_CountsOfMany):
         return -counts * tf.nn.softplus(-self._logits) - failures * tf.nn.softplus(self._logits) - ways
 
     def _cdf(self, counts: Any) -> Any:
-        counts = tf.floor(counts)
+        counts = tf.floor(checked(counts, self._validate_args, *checks.counts(counts)))
         inside = tf.maximum(tf.minimum(counts, self._total - 1.0), 0.0)
         zero = 0.0 * (inside + self._total + self._probs)
         below = tf.betainc(self._total - inside + zero, inside + 1.0 + zero, 1.0 - self._probs + zero)
@@ -280,7 +280,7 @@ class OneHotCategorical(Distribution):
 
     def _event(self) -> Any:
         raw = self._logits._shape
-        return (None if raw is None else raw[-1:]), tf.shape(self._logits)[-1:]
+        return ((None,) if raw is None else raw[-1:]), tf.shape(self._logits)[-1:]
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
         classes = tf.shape(self._logits)[-1]
@@ -346,10 +346,11 @@ class InverseGamma(Gamma):
         return 1.0 / super()._sample_n(n, seed)
 
     def _log_prob(self, x: Any) -> Any:
-        a, b = self._concentration, self._rate
+        a, b, x = self._concentration, self._rate, self._checked(x)
         return a * tf.log(b) - tf.lgamma(a) - (1.0 + a) * tf.log(x) - b / x
 
     def _cdf(self, x: Any) -> Any:
+        x = self._checked(x)
         ones = tf.ones_like(x + self._concentration + self._rate)
         return tf.igammac(self._concentration * ones, self._rate / x * ones)
 

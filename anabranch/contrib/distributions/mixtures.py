@@ -15,6 +15,7 @@ from anabranch.contrib.distributions.parameters import keep_parameters
 from anabranch.contrib.distributions.transformed import TransformedDistribution
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.distributions import checks
 from anabranch.distributions.base import (
     FULLY_REPARAMETERIZED,
     NOT_REPARAMETERIZED,
@@ -24,6 +25,7 @@ from anabranch.distributions.base import (
     new_seed,
     vector,
 )
+from anabranch.distributions.checks import checked
 from anabranch.distributions.counted import Categorical, logits_and_probs
 
 
@@ -83,6 +85,10 @@ class _Point(Distribution):
             kind = self._loc.dtype.base_dtype
             self._atol = tf.convert_to_tensor(0 if atol is None else atol, kind, name="atol")
             self._rtol = tf.convert_to_tensor(0 if rtol is None else rtol, kind, name="rtol")
+            for tolerance in (self._atol, self._rtol):
+                self._loc = checked(
+                    self._loc, validate_args, checks.not_negative(tolerance, "Argument 'tol' must be non-negative")
+                )
             self._slack = self._atol if rtol is None else self._atol + self._rtol * tf.abs(self._loc)
         super().__init__(
             kind, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, [self._loc, self._slack], name
@@ -435,7 +441,8 @@ class RelaxedBernoulli(TransformedDistribution):
         parameters.pop("__class__", None)
         with tf.name_scope(name, values=[temperature, logits, probs]):
             self._logits, self._probs = logits_and_probs(logits, probs, False, validate_args, name)
-            self._temperature = tf.convert_to_tensor(temperature, self._logits.dtype.base_dtype, name="temperature")
+            given = tf.convert_to_tensor(temperature, self._logits.dtype.base_dtype, name="temperature")
+            self._temperature = checked(given, validate_args, checks.positive(given, "temperature must be positive"))
             numbers = Logistic(
                 self._logits / self._temperature,
                 1.0 / self._temperature,
@@ -493,7 +500,8 @@ class ExpRelaxedOneHotCategorical(Distribution):
             self._logits, self._probs = logits_and_probs(
                 given.get("logits"), given.get("probs"), True, validate_args, name
             )
-            self._temperature = tf.convert_to_tensor(temperature, self._logits.dtype.base_dtype, name="temperature")
+            given = tf.convert_to_tensor(temperature, self._logits.dtype.base_dtype, name="temperature")
+            self._temperature = checked(given, validate_args, checks.positive(given, "temperature must be positive"))
         super().__init__(
             self._logits.dtype.base_dtype,
             FULLY_REPARAMETERIZED,
@@ -522,8 +530,9 @@ class ExpRelaxedOneHotCategorical(Distribution):
     @property
     def event_size(self) -> Any:
         """The number of classes."""
-        size = self._logits.shape[-1:].as_list()[0]
-        return tf.shape(self._logits)[-1] if size is None else tf.constant(size, tf.int32)
+        raw = self._logits._shape
+        known = None if raw is None else raw[-1]
+        return tf.shape(self._logits)[-1] if known is None else tf.constant(known, tf.int32)
 
     def _batch(self) -> Any:
         raw = self._logits._shape
@@ -531,7 +540,7 @@ class ExpRelaxedOneHotCategorical(Distribution):
 
     def _event(self) -> Any:
         raw = self._logits._shape
-        return (None if raw is None else raw[-1:]), vector(broadcast_shape(self._logits)[1][-1:])
+        return ((None,) if raw is None else raw[-1:]), vector(broadcast_shape(self._logits)[1][-1:])
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
         shape = vector(_count(n), broadcast_shape(self._logits)[1])

@@ -151,6 +151,7 @@ def _plus_plus(points: np.ndarray, count: int, seed: int, tries: int) -> list[in
     """Numbers of the points that k-means++ chooses."""
     words, half = _Words(seed), _half_norms(np, points)
     chosen: list[int] = []
+    taken: set[int] = set()
     least = np.full(len(points), np.inf, np.float32)
     sums = least
 
@@ -160,7 +161,7 @@ def _plus_plus(points: np.ndarray, count: int, seed: int, tries: int) -> list[in
         for _ in range(_MOST_REDRAWS):
             place = int(np.searchsorted(sums, words.fraction() * sums[-1], side="right"))
             place = min(place, len(points) - 1)
-            if place not in chosen:
+            if place not in taken:
                 return place
         others = np.setdiff1d(np.arange(len(points)), chosen)
         return int(others[np.argmax(least[others])])
@@ -175,6 +176,7 @@ def _plus_plus(points: np.ndarray, count: int, seed: int, tries: int) -> list[in
             if total < best_sum:
                 best, best_sum, best_least = place, total, candidate
         chosen.append(best)
+        taken.add(best)
         least = best_least
     return chosen
 
