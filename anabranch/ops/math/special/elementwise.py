@@ -20,7 +20,7 @@ from anabranch.core.contract.kernels import uses_lax
 from anabranch.core.contract.opdef import PURE, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
-from anabranch.ops.math import hurwitz_zeta, incomplete_beta, incomplete_gamma
+from anabranch.ops.math.special import hurwitz_zeta, incomplete_beta, incomplete_gamma
 from anabranch.ops.math.unary import unary_function
 from anabranch.ops.shared import numerics
 from anabranch.ops.shared.broadcast_gradients import (

@@ -1,0 +1,1 @@
+"""Special functions and the series behind them."""
