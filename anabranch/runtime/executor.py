@@ -340,7 +340,8 @@ class Executor:
             raise _CutAnew from None
         except errors.OpError as problem:
             if self.plan.tier == "interpreted":
-                if stretches.reorders(segment):
+                stopped = isinstance(problem, (errors.CancelledError, errors.DeadlineExceededError))
+                if stretches.reorders(segment) and not stopped:
                     segment.in_turn, segment.stretches = True, None
                     raise _CutAnew from None
                 raise

@@ -112,8 +112,8 @@ def test_values_are_assigned_by_name() -> None:
 
 def test_assertions() -> None:
     assert framework.assert_scalar_int(3).dtype == tf.int32
-    with pytest.raises(ValueError, match="Expected scalar shape"):
-        framework.assert_scalar([1])
+    with pytest.raises(ValueError, match=r"Weights\. Expected scalar shape"):
+        framework.assert_scalar([1], message="Weights. ")
     with pytest.raises(ValueError, match="Expected integer type"):
         framework.assert_scalar_int(1.0)
     assert framework.is_tensor(tf.constant(1))

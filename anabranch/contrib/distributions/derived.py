@@ -478,7 +478,7 @@ class QuantizedDistribution(Distribution):
             x = tf.maximum(x, self._low)
         return x if self._high is None else tf.minimum(x, self._high)
 
-    def _bounded(self, what: str, y: Any, rounded: Any, below: float, above: float) -> Any:
+    def _bounded(self, what: str, rounded: Any, below: float, above: float) -> Any:
         """A function of the rounded value, with the values that it has beyond the bounds."""
         value = getattr(self._inner, what)(rounded)
         rounded += tf.zeros_like(value)
@@ -489,16 +489,16 @@ class QuantizedDistribution(Distribution):
         return value
 
     def _cdf(self, y: Any) -> Any:
-        return self._bounded("cdf", y, tf.floor(y), 0.0, 1.0)
+        return self._bounded("cdf", tf.floor(y), 0.0, 1.0)
 
     def _log_cdf(self, y: Any) -> Any:
-        return self._bounded("log_cdf", y, tf.floor(y), -np.inf, 0.0)
+        return self._bounded("log_cdf", tf.floor(y), -np.inf, 0.0)
 
     def _survival_function(self, y: Any) -> Any:
-        return self._bounded("survival_function", y, tf.ceil(y), 1.0, 0.0)
+        return self._bounded("survival_function", tf.ceil(y), 1.0, 0.0)
 
     def _log_survival_function(self, y: Any) -> Any:
-        return self._bounded("log_survival_function", y, tf.ceil(y), 0.0, -np.inf)
+        return self._bounded("log_survival_function", tf.ceil(y), 0.0, -np.inf)
 
     def _checked(self, y: Any) -> Any:
         return self._whole(y, "value") if self._validate_args else y

@@ -50,19 +50,6 @@ def get_graph_from_inputs(op_input_list: Any, graph: Any = None) -> Any:
     return tf.get_default_graph() if shared is None else shared
 
 
-@public("contrib.framework.assert_scalar")
-def assert_scalar(tensor: Any, name: str | None = None, message: str | None = None) -> Tensor:
-    """The tensor, checked to have no dimension; ValueError otherwise, which begins with ``message``."""
-    with tf.name_scope(name, "assert_scalar", [tensor]) as scope:
-        tensor = tf.convert_to_tensor(tensor, name=scope)
-        if tensor.shape.ndims is not None and tensor.shape.ndims != 0:
-            raise ValueError(
-                f"Expected scalar shape for {tensor.name}, saw shape: {tensor.shape}.\n"
-                + errors.message(f"a tensor of shape {tensor.shape}", "a scalar", "tf.squeeze, or an element of it")
-            )
-        return tensor
-
-
 @public("contrib.framework.assert_scalar_int")
 def assert_scalar_int(tensor: Any, name: str | None = None) -> Tensor:
     """The tensor, checked to be an integer scalar; ValueError otherwise."""
@@ -73,7 +60,7 @@ def assert_scalar_int(tensor: Any, name: str | None = None) -> Tensor:
                 f"Expected integer type for {tensor.name}, received type: {tensor.dtype}.\n"
                 + errors.message(f"a tensor of {tensor.dtype.name}", "an integer", "tf.cast(x, tf.int32)")
             )
-        return assert_scalar(tensor)
+        return tf.assert_scalar(tensor)
 
 
 @public("contrib.framework.convert_to_tensor_or_sparse_tensor")

@@ -382,16 +382,19 @@ def assert_rank_in(
         return assert_(condition, data, summarize)
 
 
-@public("assert_scalar", "debugging.assert_scalar")
+@public("assert_scalar", "debugging.assert_scalar", "contrib.framework.assert_scalar")
 def assert_scalar(tensor: Any, name: str | None = None, message: str | None = None) -> Tensor:
     """``tensor`` with the static shape of a scalar; ValueError if it is known to be none."""
-    with name_scope(name, "assert_scalar", [tensor]):
-        tensor = convert_to_tensor(tensor)
+    with name_scope(name, "assert_scalar", [tensor]) as scope:
+        tensor = convert_to_tensor(tensor, name=scope)
         shape = tensor.get_shape()
         if shape.ndims is None:
             return build("EnsureShape", tensor, shape=[])
         if shape.ndims != 0:
-            raise ValueError(f"{message or ''}Expected scalar shape for {_name(tensor)}, saw shape: {shape}.")
+            raise ValueError(
+                f"{message or ''}Expected scalar shape for {_name(tensor)}, saw shape: {shape}.\n"
+                + errors.message(f"a tensor of shape {shape}", "a scalar", "tf.squeeze, or an element of it")
+            )
         return tensor
 
 
