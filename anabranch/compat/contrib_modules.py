@@ -56,6 +56,14 @@ _TEXT = {
     python.ops: arg_scope audio_ops checkpoint_ops critical_section_ops embedding_ops ops prettyprint_ops
         script_ops sort_ops variables
     """,
+    "gan": """
+    python: namedtuples train
+    python.eval.python: classifier_metrics classifier_metrics_impl eval_utils eval_utils_impl sliced_wasserstein
+        sliced_wasserstein_impl summaries summaries_impl
+    python.features.python: clip_weights clip_weights_impl conditioning_utils conditioning_utils_impl
+        random_tensor_pool random_tensor_pool_impl virtual_batchnorm virtual_batchnorm_impl
+    python.losses.python: losses_impl losses_wargs tuple_losses tuple_losses_impl
+    """,
     "graph_editor": """
     .: edit reroute select subgraph transform util
     """,

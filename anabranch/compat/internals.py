@@ -324,6 +324,23 @@ values cross_tower_ops cross_device_ops: contrib.distribute distribute @distribu
 """,
     "contrib.distribute.python.",
 )
+_table(
+    """
+train: contrib.gan @contrib.gan.training
+eval eval.python: contrib.gan.eval
+eval.python.classifier_metrics eval.python.classifier_metrics_impl: contrib.gan.eval @contrib.gan.scores
+eval.python.sliced_wasserstein eval.python.sliced_wasserstein_impl: contrib.gan.eval @contrib.gan.scores
+eval.python.eval_utils eval.python.eval_utils_impl eval.python.summaries eval.python.summaries_impl: contrib.gan.eval
+features features.python: contrib.gan.features
+features.python.clip_weights features.python.clip_weights_impl: contrib.gan.features
+features.python.conditioning_utils features.python.conditioning_utils_impl: contrib.gan.features
+features.python.random_tensor_pool features.python.random_tensor_pool_impl: contrib.gan.features
+features.python.virtual_batchnorm features.python.virtual_batchnorm_impl: contrib.gan.features
+losses losses.python losses.python.tuple_losses losses.python.tuple_losses_impl: contrib.gan.losses @contrib.gan.model_losses
+losses.wargs losses.python.losses_impl losses.python.losses_wargs: contrib.gan.losses.wargs @contrib.gan.formulas
+""",
+    "contrib.gan.python.",
+)
 # Where modules of some parts of tf.contrib look besides.
 _BESIDE_CONTRIB = {
     "contrib.rnn": " nn.rnn_cell @compat.internal.layer_names @compat.internal.private_names",

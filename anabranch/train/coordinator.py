@@ -109,7 +109,8 @@ class Coordinator:
             pass
         end = time.monotonic() + stop_grace_period_secs
         for thread in waiting:
-            thread.join(max(0.0, end - time.monotonic()))
+            if thread.ident is not None:  # one that never started has ended
+                thread.join(max(0.0, end - time.monotonic()))
         late = [thread.name for thread in waiting if thread.is_alive()]
         with self._lock:
             self._joined = True

@@ -1,6 +1,7 @@
-"""Libraries of `tf.contrib` against what TensorFlow 1.15.5 made of the same cases.
+"""Libraries of `tf.contrib` against what TensorFlow made of the same cases.
 
-`tests/golden/contrib.json` is written by `tools/golden/contrib/write.py`: names and shapes of variables, and values.
+`tests/golden/contrib.json` (of 1.15.5) and `contrib_older.json` (of 1.8.0, with libraries that 1.15 no longer had) are
+written by `tools/golden/contrib/write.py`: names and shapes of variables, and values.
 """
 
 from __future__ import annotations
@@ -17,23 +18,37 @@ import pytest
 import anabranch as tf
 
 ROOT = Path(__file__).parents[2]
-GOLDEN: dict[str, Any] = json.loads((ROOT / "tests/golden/contrib.json").read_text(encoding="utf-8"))
-_spec = importlib.util.spec_from_file_location("golden_contrib", ROOT / "tools/golden/contrib/cases.py")
-assert _spec is not None
-assert _spec.loader is not None
-cases = importlib.util.module_from_spec(_spec)
-sys.modules["golden_contrib"] = cases
-_spec.loader.exec_module(cases)
+
+
+def _cases(module: str) -> dict[str, Any]:
+    """The cases of a module of `tools/golden/contrib`; they import each other by their names."""
+    spec = importlib.util.spec_from_file_location(module, ROOT / f"tools/golden/contrib/{module}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[module] = loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return dict(loaded.CASES)
+
+
+def _golden(name: str) -> dict[str, Any]:
+    return dict(json.loads((ROOT / "tests/golden" / name).read_text(encoding="utf-8")))
+
+
+CASES, OLDER_CASES = _cases("cases"), _cases("older_cases")
+GOLDEN, OLDER = _golden("contrib.json"), _golden("contrib_older.json")
+run = sys.modules["cases"].run
 
 
 def test_every_case_has_a_golden_result() -> None:
-    assert set(cases.CASES) == set(GOLDEN)
+    assert set(CASES) == set(GOLDEN)
+    assert set(OLDER_CASES) == set(OLDER)
 
 
-@pytest.mark.parametrize("name", sorted(GOLDEN))
+@pytest.mark.parametrize("name", sorted([*GOLDEN, *OLDER]))
 def test_values_are_those_of_tensorflow(name: str) -> None:
-    result = cases.run(tf, cases.CASES[name])
-    assert result["variables"] == GOLDEN[name]["variables"]
-    assert set(result["values"]) == set(GOLDEN[name]["values"])
-    for key, wanted in GOLDEN[name]["values"].items():
-        np.testing.assert_allclose(result["values"][key], wanted, rtol=2e-5, atol=2e-6, err_msg=key)
+    function, wanted = (CASES[name], GOLDEN[name]) if name in CASES else (OLDER_CASES[name], OLDER[name])
+    result = run(tf, function)
+    assert result["variables"] == wanted["variables"]
+    assert set(result["values"]) == set(wanted["values"])
+    for key, value in wanted["values"].items():
+        np.testing.assert_allclose(result["values"][key], value, rtol=2e-5, atol=2e-6, err_msg=key)

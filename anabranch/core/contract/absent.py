@@ -16,7 +16,6 @@ INSTEAD = {
     "contrib.cloud": "fsspec, and local files for the program",
     "contrib.estimator": "a training loop with tf.train.MonitoredTrainingSession",
     "contrib.factorization": "scikit-learn",
-    "contrib.gan": "losses and optimizers used directly",
     "contrib.learn": "a training loop with tf.train.MonitoredTrainingSession",
     "contrib.quantize": "float graphs",
     "contrib.tensor_forest": "scikit-learn",

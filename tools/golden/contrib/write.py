@@ -1,6 +1,8 @@
 """Writes `tests/golden/contrib.json`: what TensorFlow 1.15.5 makes of the cases of `cases.py`.
 
 python tools/golden/contrib/write.py        # in an environment with TensorFlow 1.15
+
+With TensorFlow 1.8.0 it writes `tests/golden/contrib_older.json`, of the cases of `older_cases.py`.
 """
 
 import json
@@ -11,8 +13,9 @@ import tensorflow as tf
 
 sys.path.insert(0, str(Path(__file__).parent))
 import cases
+import older_cases
 
-GOLDEN = Path(__file__).parents[3] / "tests/golden/contrib.json"
+GOLDEN = Path(__file__).resolve().parents[3] / "tests/golden"
 
 
 def rounded(value):
@@ -25,9 +28,11 @@ def rounded(value):
 
 
 if __name__ == "__main__":
+    older = tf.VERSION.startswith("1.8.")
     results = {}
-    for name, function in cases.CASES.items():
+    for name, function in (older_cases if older else cases).CASES.items():
         results[name] = rounded(cases.run(tf, function))
     text = json.dumps(results, sort_keys=True, separators=(",", ":"))
-    GOLDEN.write_text(text.replace('},"', '},\n"') + "\n", encoding="utf-8")
+    file = GOLDEN / ("contrib_older.json" if older else "contrib.json")
+    file.write_text(text.replace('},"', '},\n"') + "\n", encoding="utf-8")
     print(len(results), "cases", len(text), "bytes")
