@@ -336,7 +336,8 @@ features.python.clip_weights features.python.clip_weights_impl: contrib.gan.feat
 features.python.conditioning_utils features.python.conditioning_utils_impl: contrib.gan.features
 features.python.random_tensor_pool features.python.random_tensor_pool_impl: contrib.gan.features
 features.python.virtual_batchnorm features.python.virtual_batchnorm_impl: contrib.gan.features
-losses losses.python losses.python.tuple_losses losses.python.tuple_losses_impl: contrib.gan.losses @contrib.gan.model_losses
+losses losses.python: contrib.gan.losses
+losses.python.tuple_losses losses.python.tuple_losses_impl: contrib.gan.losses @contrib.gan.model_losses
 losses.wargs losses.python.losses_impl losses.python.losses_wargs: contrib.gan.losses.wargs @contrib.gan.formulas
 """,
     "contrib.gan.python.",
