@@ -101,6 +101,9 @@ _TEXT = {
     python.metrics: classification
     python.ops: confusion_matrix_ops histogram_ops metric_ops set_ops
     """,
+    "mixed_precision": """
+    python: loss_scale_manager loss_scale_optimizer
+    """,
     "nccl": """
     python.ops: nccl_ops
     """,
@@ -116,6 +119,9 @@ _TEXT = {
     """,
     "predictor": """
     .: contrib_estimator_predictor core_estimator_predictor predictor predictor_factories saved_model_predictor
+    """,
+    "recurrent": """
+    python.ops: functional_rnn recurrent
     """,
     "resampler": """
     python.ops: resampler_ops

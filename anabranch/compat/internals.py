@@ -81,6 +81,8 @@ tensor_array_ops session_ops confusion_matrix: top {_OPS} @compat.internal.priva
 sparse_ops: @compat.internal.sparse_names top {_OPS} @compat.internal.private_names @core.graph.sparse_tensor =generated
 template: top @variables.template
 sets_impl spectral_ops parsing_ops string_ops bitwise_ops: top {_OPS} spectral signal bitwise io =generated
+array_grad control_flow_grad cudnn_rnn_grad data_flow_grad image_grad linalg_grad manip_grad math_grad: top
+sparse_grad spectral_grad state_grad tensor_array_grad: top
 random_ops stateless_random_ops: top random contrib.random =generated
 nn nn_ops nn_impl nn_grad: nn top contrib.nn @compat.internal.private_names @compat.internal.convolutions =generated
 embedding_ops candidate_sampling_ops ctc_ops: nn top @compat.internal.private_names =generated

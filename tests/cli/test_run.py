@@ -125,7 +125,7 @@ def test_processes_of_multiprocessing_begin_like_their_parent(
 
 
 def test_what_is_missing_stops_at_its_line(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text("import tensorflow as tf\nx = 1\ny = tf.contrib.gan.gan_model\n")
+    (tmp_path / "program.py").write_text("import tensorflow as tf\nx = 1\ny = tf.contrib.timeseries.ARRegressor\n")
     shown = run(tmp_path, "program.py")
     assert shown.returncode == 1
     assert 'program.py", line 3' in shown.stderr

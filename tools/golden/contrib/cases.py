@@ -364,3 +364,76 @@ def solvers(tf):
     result["bidiag"] = product(tf.constant(numbers(2, 4)), alpha, beta)
     result["bidiag_adjoint"] = product(tf.constant(numbers(2, 3)), alpha, beta, adjoint_b=True)
     return result
+
+
+# ------------------------------------------------------------------------------- sequences and scales of losses
+@case
+def recurrent_loops(tf):
+    """States, and gradients that are derived, of a loop of which some steps are left out at either end."""
+    theta, start, x = tf.constant([[0.5, -0.2], [0.1, 0.3]]), tf.constant(numbers(1, 2)), tf.constant(numbers(4, 1, 2))
+
+    def cell(theta, state, x):
+        new = tf.tanh(tf.matmul(state + x, theta))
+        return new, new
+
+    result = {}
+    for name, options in (
+        ("all", {}),
+        ("three", {"max_input_length": tf.constant(3)}),
+        ("last", {"max_input_length": tf.constant(3), "aligned_end": True}),
+    ):
+        states, last = tf.contrib.recurrent.Recurrent(theta, start, x, cell, **options)
+        gradients = tf.gradients(tf.reduce_sum(tf.square(states)) + tf.reduce_sum(last), [theta, start, x])
+        result.update({name + "_states": states, name + "_last": last})
+        result.update({f"{name}_gradient{index}": gradient for index, gradient in enumerate(gradients)})
+    return result
+
+
+def _functional(name, way, **options):
+    def build(tf):
+        x = tf.constant(numbers(3, 5, 2))
+        lengths = tf.constant([5, 2, 3])
+        if way == "both":
+            cells = [tf.nn.rnn_cell.LSTMCell(3), tf.nn.rnn_cell.GRUCell(3)]
+            outputs, states = tf.contrib.recurrent.bidirectional_functional_rnn(
+                *cells, inputs=x, dtype=tf.float32, sequence_length=lengths, **options
+            )
+            return {"fw": outputs[0], "bw": outputs[1], "c": states[0].c, "h": states[1]}
+        outputs, state = tf.contrib.recurrent.functional_rnn(tf.nn.rnn_cell.LSTMCell(3), x, dtype=tf.float32, **options)
+        gradients = tf.gradients(tf.reduce_sum(outputs) + tf.reduce_sum(state.h), tf.trainable_variables())
+        result = {"outputs": outputs, "c": state.c, "h": state.h}
+        result.update({f"gradient{index}": gradient for index, gradient in enumerate(gradients)})
+        return result
+
+    CASES["functional_rnn_" + name] = build
+
+
+_functional("plain", "one")
+_functional("lengths", "one", sequence_length=[4, 2, 3])
+_functional("reversed", "one", sequence_length=[4, 2, 3], reverse=True)
+_functional("both", "both")
+_functional("both_fast", "both", fast_reverse=True)
+
+
+@case
+def loss_scales(tf):
+    """Scales and a variable over steps whose gradients are finite or not."""
+    kind = tf.contrib.mixed_precision
+    manager = kind.ExponentialUpdateLossScaleManager(8.0, incr_every_n_steps=2, decr_every_n_nan_or_inf=2, incr_ratio=4)
+    optimizer = kind.LossScaleOptimizer(tf.train.GradientDescentOptimizer(0.5), manager)
+    factor = tf.placeholder(tf.float32, [])
+    w = tf.Variable([1.0, 2.0], name="w")
+    pairs = optimizer.compute_gradients(tf.reduce_sum(tf.square(w)) * factor, [w])
+    step = optimizer.apply_gradients(pairs)
+    fixed = kind.FixedLossScaleManager(3.0)
+
+    def steps(session):
+        session.run(tf.global_variables_initializer())
+        seen = []
+        for value in (1.0, 1.0, np.inf, 1.0, np.nan, np.nan, np.inf, np.inf, 0.5, 0.5):
+            session.run(step, {factor: value})
+            seen.append(np.append(session.run(w), session.run(manager.get_loss_scale())))
+        gradient = session.run(pairs[0][0], {factor: 1.0})
+        return {"seen": np.array(seen), "gradient": gradient, "fixed": session.run(fixed.get_loss_scale())}
+
+    return steps
