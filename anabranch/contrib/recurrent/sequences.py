@@ -36,7 +36,7 @@ def _padded(values: Any, before: Any, after: Any) -> Any:
 
 
 @public("contrib.recurrent.Recurrent")
-def Recurrent(  # noqa: N802
+def Recurrent(
     theta: Any,
     state0: Any,
     inputs: Any,
