@@ -7,7 +7,8 @@ cut into as many *parts* as there are tasks, each task adds up one part of all v
 that each sends and gets the size of a value twice, however many tasks there are (a reduce-scatter and an all-gather);
 values that are joined go from each to each. What is small stays at the first worker, which is one round trip. A part
 has the same bits as it would have in the whole: it is added up in the order of the tasks, too. Between processes of
-one machine parts go by memory that both see (:mod:`anabranch.cluster.deliveries`).
+one machine parts go by memory that both see (:mod:`anabranch.cluster.deliveries`); if all tasks are on one machine,
+values are added up where they stand, in memory that all of them see (:mod:`anabranch.cluster.shared_sums`).
 
 A task counts how often it has come for each key, and meets those who come for the same time. When a meeting fails, or a
 task goes away, all begin anew: their next meeting, or the one that they wait in, fails with AbortedError, all restore
@@ -27,6 +28,7 @@ import numpy as np
 from anabranch.cluster import transport
 from anabranch.cluster.deliveries import Deliveries
 from anabranch.cluster.meetings import ELEMENTWISE, FIRST_JOBS, Meetings, Member, Outcome, aborted
+from anabranch.cluster.shared_sums import MOST_TABLES, MOST_TASKS, Table
 from anabranch.cluster.tasks import task_name
 from anabranch.core import device as device_names
 from anabranch.core import errors
@@ -53,6 +55,8 @@ class _Life:
         """By key how often the task has come."""
         self.companies: dict[str, tuple[str, list[str]]] = {}
         """By key the generation and the tasks that meet without the first worker."""
+        self.tables: dict[str, Table | None] = {}
+        """By key what the tasks that meet share, if they are on one machine."""
         self.attended: dict[tuple[str, str | None], Callable[[], None]] = {}
         """By task, and generation of parts, what ends the call by which it hears that this life ends."""
         self.problem: errors.OpError | None = None
@@ -83,8 +87,8 @@ class Company:
         self._begun = 0
         self._life = _Life(f"{name}/{incarnation}/0")
 
-    def meet(self, attrs: dict[str, Any], value: np.ndarray, token: Any) -> np.ndarray:
-        """Bring a value to a meeting; what has become of all.
+    def meet(self, attrs: dict[str, Any], values: Sequence[Any], token: Any) -> np.ndarray:
+        """Bring a value, as one array or as vectors that follow each other, to a meeting; what has become of all.
 
         Raises:
             OpError: the meeting has failed, or a task is gone.
@@ -102,13 +106,18 @@ class Company:
                 raise life.problem
             with _Ending(token) as ending:
                 if company is None:
-                    return self._at_first_worker(life, header, value, ending.append)
+                    return self._at_first_worker(life, header, _joined(values), ending.append)
                 generation, tasks = company
                 for task in tasks:
                     self._attend(life, task, generation)
+                if header["how"] in ELEMENTWISE:
+                    total = self._in_table(life, header, [np.asarray(value) for value in values], ending.append)
+                    if total is not None:
+                        return total
+                value = _joined(values)
                 header |= {"generation": generation, "shape": value.shape}
                 bring = self._by_parts if header["how"] in ELEMENTWISE else self._each_to_each
-                return bring(header, np.asarray(value), tasks, ending.append)
+                return bring(header, value, tasks, ending.append)
         except errors.OpError as problem:
             self._end(life, problem.message.splitlines()[0])
             raise (token.error() if token.cancelled else None) or problem from None
@@ -116,7 +125,7 @@ class Company:
             self._end(life, type(problem).__name__)
             raise
 
-    # ------------------------------------------------------------------------------------------------------ three ways
+    # ------------------------------------------------------------------------------------------------------- the ways
     def _at_first_worker(self, life: _Life, header: dict[str, Any], value: Any, when_gone: Any) -> np.ndarray:
         cluster = self._cluster()
         leader = task_name(*leader_of(cluster))
@@ -130,6 +139,49 @@ class Company:
             life.companies[header["key"]] = outcome.generation, [member.task for member in outcome.members]
         assert outcome.value is not None
         return np.asarray(outcome.value)
+
+    def _in_table(
+        self, life: _Life, header: dict[str, Any], values: Sequence[np.ndarray], when_gone: Any
+    ) -> np.ndarray | None:
+        """What has become of all values, in memory that all tasks share; None if they do not, or not this time."""
+        key = header["key"]
+        if key not in life.tables:
+            life.tables[key] = self._agreed_table(life, header, values, when_gone)
+        table = life.tables[key]
+        if table is None:
+            return None
+        when_gone(lambda: table.end(f"{self._name} has given up"))
+        shape = values[0].shape if len(values) == 1 else (sum(map(len, values)),)
+        return table.meet(header["number"], ELEMENTWISE[header["how"]], values if header["sends"] else (), shape)
+
+    def _agreed_table(
+        self, life: _Life, header: dict[str, Any], values: Sequence[np.ndarray], when_gone: Any
+    ) -> Table | None:
+        """A table that all tasks of a key have opened; None if one could not."""
+        generation, tasks = life.companies[header["key"]]
+        if len(tasks) > MOST_TASKS:
+            return None
+        few = header["sends"] and sum(table is not None for table in life.tables.values()) < MOST_TABLES
+        table = Table(tasks, self._name, sum(value.nbytes for value in values)) if few else None
+        header = {**header, "key": f"{header['key']} table", "how": "concat", "sends": True}
+
+        def rows(number: int, own: Sequence[int]) -> list[list[int]]:
+            row = np.asarray([own], np.int64)
+            return self._at_first_worker(life, {**header, "number": number}, row, when_gone).tolist()
+
+        is_open = False
+        try:
+            shown = rows(0, [0] * 4 if table is None else table.shown())
+            is_open = table is not None and table.open(shown)
+            by_all = all(flag for (flag,) in rows(1, [is_open]))
+            is_open = table is not None and table.settle(by_all)
+        finally:
+            if table is not None and not is_open:
+                table.close()
+        if table is None or not is_open:
+            return None
+        self._meetings.when_over(generation, table.end)
+        return table
 
     def _by_parts(self, header: dict[str, Any], value: np.ndarray, tasks: Sequence[str], when_gone: Any) -> np.ndarray:
         flat = np.ascontiguousarray(value).reshape(-1)
@@ -209,6 +261,14 @@ class Company:
         self._meetings.end(self._name, life.name, why)
         for generation, _ in list(life.companies.values()):
             self._meetings.end_generation(generation, why)
+
+
+def _joined(values: Sequence[Any]) -> np.ndarray:
+    """One array of vectors that follow each other; of one array, that."""
+    arrays = [np.asarray(value) for value in values]
+    if len(arrays) == 1:
+        return arrays[0]
+    return np.concatenate(arrays, out=spare_arrays.empty([sum(map(len, arrays))], arrays[0].dtype))
 
 
 def _others(tasks: Sequence[str], own: str) -> list[str]:

@@ -117,6 +117,8 @@ class Meetings:
         """That of these lives."""
         self._over: dict[str, str] = {}
         """By life, or generation, that has ended why."""
+        self._told: dict[str, list[Callable[[str], None]]] = {}
+        """By generation what is called, with the reason, when it ends."""
         self._meetings: dict[tuple[str, str, int], _Meeting] = {}
         """By generation, key and number, those that are not complete."""
 
@@ -227,6 +229,15 @@ class Meetings:
             elif generation not in self._over:
                 self._note_over([generation], why)
 
+    def when_over(self, generation: str, call: Callable[[str], None]) -> None:
+        """Have something called with the reason when a generation ends; at once if it has."""
+        with self._changed:
+            why = self._over.get(generation)
+            if why is None:
+                self._told.setdefault(generation, []).append(call)
+        if why is not None:
+            call(why)
+
     def _end_lives(self, why: str) -> None:
         self._note_over([*self._lives.values(), self._generation], why)
         self._lives.clear()
@@ -238,6 +249,8 @@ class Meetings:
             self._over.pop(next(iter(self._over)))
         for key in [key for key in self._meetings if key[0] in ended]:
             del self._meetings[key]
+        for call in [call for generation in ended for call in self._told.pop(generation, ())]:
+            call(why)
         self._changed.notify_all()
 
 

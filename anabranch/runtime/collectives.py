@@ -73,7 +73,9 @@ def expanded(fetches: Sequence[Any], feeds: Sequence[Tensor]) -> Expansion | Non
     results: dict[Any, Tensor] = {}
     exchanges: dict[Operation, Tensor] = {}
     for op in ops:
-        results[copies[op]] = _replaced(plan.graph, copies[op], [copies[other] for other in companies[op]], exchanges)
+        results[copies[op]] = _replaced(
+            plan.graph, copies[op], [copies[other] for other in companies[op]], exchanges, plan.feeds
+        )
     new: list[Any] = []
     for fetch in plan.fetches[: len(fetches)]:
         if isinstance(fetch, Tensor):
@@ -85,10 +87,17 @@ def expanded(fetches: Sequence[Any], feeds: Sequence[Tensor]) -> Expansion | Non
     return Expansion(plan.graph, tuple(new), plan.feeds, stand_for, user_graph)
 
 
-def _exchanged(meeting: Meeting, company: Sequence[Operation], values: Sequence[Tensor]) -> Tensor:
+def _exchanged(
+    meeting: Meeting, company: Sequence[Operation], values: Sequence[Tensor], feeds: Sequence[Tensor]
+) -> Tensor:
     """What becomes of the values of members here and in other tasks."""
     dtype = company[0]._outputs[0].dtype
-    own = meeting.combine(values) if values else convert.constant(dtype.as_numpy_dtype(0), dtype)
+    if not values:
+        own = [convert.constant(dtype.as_numpy_dtype(0), dtype)]
+    elif len(values) == 1 and meeting.vectors is not None and values[0] not in feeds:
+        own = list(meeting.vectors(values[0]))
+    else:
+        own = [meeting.combine(values)]
     result: Tensor = build(
         "AnabranchExchange",
         own,
@@ -142,7 +151,11 @@ def _place(op: Operation) -> tuple[Any, ...]:
 
 
 def _replaced(
-    graph: Graph, member: Operation, company: Sequence[Operation], exchanges: dict[Operation, Tensor]
+    graph: Graph,
+    member: Operation,
+    company: Sequence[Operation],
+    exchanges: dict[Operation, Tensor],
+    feeds: Sequence[Tensor],
 ) -> Tensor:
     """What a member gives, built in its place; whoever took the member's takes it."""
     meeting = _meeting(member)
@@ -152,7 +165,7 @@ def _replaced(
         exchanged = exchanges.get(company[0])
         if len(company) < meeting.size and exchanged is None:
             with graph.device(company[0].device):
-                exchanged = exchanges[company[0]] = _exchanged(meeting, company, values)
+                exchanged = exchanges[company[0]] = _exchanged(meeting, company, values, feeds)
                 exchanged.op.user_site, exchanged.op.original = member.user_site, member.original
         with graph.device(member.device), graph.control_dependencies(list(member._control_inputs)):
             with graph.name_scope(f"{member.name}_of_all/"):

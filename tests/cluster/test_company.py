@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.cluster import shared_sums
+from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.build import build
 
 KEYS = {"group_size": 2, "group_key": 1, "instance_key": 1}
@@ -70,8 +72,15 @@ def test_large_values_and_several_members_of_a_task(each):
     assert each(work) == [[10.0, 10.0]] * 2
 
 
+def tables(worker):
+    """By key what a worker shares with others of its machine."""
+    return worker._task.company._life.tables
+
+
+@pytest.mark.parametrize("are_seen", [True, False], ids=["in memory of all", "in parts"])
 @pytest.mark.parametrize("count", [2, 3])
-def test_large_values_meet_in_parts_and_give_the_bits_of_the_whole(count):
+def test_large_values_give_the_bits_of_the_whole_whichever_way_they_go(count, are_seen, monkeypatch):
+    monkeypatch.setattr("anabranch.cluster.company.MOST_TABLES", 16 if are_seen else 0)
     workers, _ = tf.test.create_local_cluster(num_workers=count, num_ps=0)
     values = np.random.default_rng(0).normal(size=[4, count, 41, 433]).astype("f")  # not a multiple of the tasks
 
@@ -90,10 +99,12 @@ def test_large_values_meet_in_parts_and_give_the_bits_of_the_whole(count):
         with concurrent.futures.ThreadPoolExecutor(count) as threads:
             results = [future.result(60) for future in [threads.submit(work, number) for number in range(count)]]
         companies = [sorted(len(tasks) for _, tasks in w._task.company._life.companies.values()) for w in workers]
+        shared = [[table is not None for table in tables(worker).values()] for worker in workers]
     finally:
         for worker in workers:
             worker.stop()
     assert companies == [[count] * 3] * count  # all three keys go without the first worker
+    assert shared == [[are_seen] * 2] * count
     for number in range(count):
         for step, (add, most, rows) in enumerate(results[number]):
             np.testing.assert_array_equal(add, functools.reduce(np.add, values[step]))
@@ -101,7 +112,53 @@ def test_large_values_meet_in_parts_and_give_the_bits_of_the_whole(count):
             np.testing.assert_array_equal(rows, values[step].reshape(-1, 433))
 
 
-@pytest.mark.parametrize("size", [1, 1 << 18], ids=["at the first worker", "in parts"])
+def test_a_machine_that_not_all_tasks_see_is_no_place_to_meet(each, cluster, monkeypatch):
+    workers, _ = cluster
+    shown = shared_sums.Table.shown
+    monkeypatch.setattr(shared_sums.Table, "shown", lambda table: [1 << 22, 0, 0, shown(table)[-1]])
+
+    def work(number, session):
+        total = build("NcclAllReduce", tf.ones([1 << 16]), reduction="sum", num_devices=2, shared_name="apart")
+        return [session.run(tf.reduce_min(total)) for _ in range(3)]
+
+    assert each(work) == [[2.0] * 3] * 2
+    assert [tables(worker)["('nccl', 'apart')"] for worker in workers] == [None] * 2
+
+
+def test_what_steps_hold_is_not_written_to_again(each, cluster):
+    workers, _ = cluster
+
+    def work(number, session):
+        company = workers[number]._task.company
+        attrs = {"key": "held", "how": "sum", "size": 2, "mine": 1, "sends": True}
+        held = []
+        for step in range(7):  # more than there is room for
+            value = np.full(1 << 17, step + number, np.int32)
+            halves = [value[:100], value[100:]]
+            held.append(company.meet(attrs, halves if step % 2 else [value], CancellationToken()))
+        firsts = [(int(array.min()), int(array.max())) for array in held]
+        del held[:]
+        small = [np.ones(1 << 15, np.int32)]  # and of another size than before
+        return firsts, [int(company.meet(attrs, small, CancellationToken()).sum()) for _ in range(3)]
+
+    assert each(work) == [([(2 * step + 1, 2 * step + 1) for step in range(7)], [1 << 16] * 3)] * 2
+
+
+def test_vectors_that_are_joined_for_others_are_brought_one_by_one(each):
+    def work(number, session):
+        parts = [tf.fill([1 << 16], 1.0 + number), tf.fill([3], 10.0), tf.placeholder(tf.float32, [5])]
+        joined = tf.concat(parts, 0)
+        total = build("CollectiveReduce", joined, merge_op="Add", final_op="Div", subdiv_offsets=[0], **KEYS)
+        ends = [total[0], total[-8], total[-1], tf.size(total)]
+        given = [session.run(ends, {parts[2]: np.full(5, 7.0 + number)}) for _ in range(3)]
+        fed = [session.run(ends, {joined: np.full((1 << 16) + 8, 2.0 + number)}) for _ in range(3)]
+        return given, fed
+
+    wanted = [[1.5, 10.0, 7.5, (1 << 16) + 8]] * 3, [[2.5, 2.5, 2.5, (1 << 16) + 8]] * 3
+    assert each(work) == [wanted] * 2
+
+
+@pytest.mark.parametrize("size", [1, 1 << 18], ids=["at the first worker", "in memory of all"])
 def test_a_member_that_gives_up_ends_the_meeting_and_all_begin_anew(each, size):
     def begin(number, session):
         x = tf.ones([size])

@@ -89,7 +89,9 @@ def test_members_of_two_tasks_exchange_their_values(cluster, how, wanted):
         with tf.Graph().as_default(), tf.Session(target) as session:
             own = np.array([0.0, 1.0], "f") + number
             sends = how != "first" or number == 0
-            return session.run(build("AnabranchExchange", own, key=how, how=how, size=2, mine=1, sends=sends)).tolist()
+            return session.run(
+                build("AnabranchExchange", [own], key=how, how=how, size=2, mine=1, sends=sends)
+            ).tolist()
 
     assert in_both(workers, exchanged) == [wanted, wanted]
 
@@ -125,7 +127,7 @@ def test_who_fails_in_a_meeting_ends_it_for_all(cluster):
 
     def met(number, target):
         with tf.Graph().as_default(), tf.Session(target) as session:
-            member = build("AnabranchExchange", np.ones(2, "f"), key="size", how="sum", size=2 + number, mine=1)
+            member = build("AnabranchExchange", [np.ones(2, "f")], key="size", how="sum", size=2 + number, mine=1)
             kinds = (tf.errors.FailedPreconditionError, tf.errors.AbortedError)
             with pytest.raises(kinds, match=r"of . members by|members begin anew, as .* has failed") as caught:
                 session.run(member)
@@ -135,7 +137,7 @@ def test_who_fails_in_a_meeting_ends_it_for_all(cluster):
 
 
 def test_an_exchange_needs_a_cluster():
-    member = build("AnabranchExchange", np.ones(2, "f"), key="k", how="sum", size=2, mine=1)
+    member = build("AnabranchExchange", [np.ones(2, "f")], key="k", how="sum", size=2, mine=1)
     with tf.Session() as session, pytest.raises(tf.errors.UnimplementedError, match="in a session of no cluster"):
         session.run(member)
 

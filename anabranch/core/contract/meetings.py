@@ -26,3 +26,5 @@ class Meeting(NamedTuple):
     """Builds that, from the values of members of one graph, in their order."""
     finish: Callable[[Any], Any] | None = None
     """Builds what the member gives from what has become of all values; None if it is that."""
+    vectors: Callable[[Any], Sequence[Any]] | None = None
+    """Gives the vectors that a value joins, or the value itself: tasks can bring them without joining them first."""

@@ -130,11 +130,19 @@ def _group(op: Any) -> tuple[int, tuple[Any, ...]]:
     return values[0], tuple(values[1:])
 
 
+def _vectors(value: Any) -> list[Any]:
+    """The vectors that a value joins; itself if it is anything else."""
+    parts = value.op._inputs[:-1] if value.op.type == "ConcatV2" else ()
+    return (
+        list(parts) if all(part._shape is not None and len(part._shape) == 1 for part in parts) and parts else [value]
+    )
+
+
 def _meets_to_reduce(op: Any) -> Meeting:
     how = _OF_MERGE[op._attrs["merge_op"]]
     size, key = _group(op)
     finish = functools.partial(_divided, size) if op._attrs["final_op"] == "Div" else None
-    return Meeting(("reduce", *key), size, 0, how, _REDUCTIONS[how], finish)
+    return Meeting(("reduce", *key), size, 0, how, _REDUCTIONS[how], finish, _vectors)
 
 
 def _meets_to_gather(op: Any) -> Meeting:
@@ -154,7 +162,8 @@ def _meets_to_receive(op: Any) -> Meeting:
 
 def _meets_by_name(op: Any) -> Meeting:
     attrs, how = op._attrs, op._attrs["reduction"]
-    return Meeting(("nccl", attrs["shared_name"]), attrs["num_devices"], 0, how, _REDUCTIONS[how])
+    size = attrs["num_devices"]
+    return Meeting(("nccl", attrs["shared_name"]), size, 0, how, _REDUCTIONS[how], vectors=_vectors)
 
 
 # -------------------------------------------------------------------------------------------------------------- shapes
@@ -264,11 +273,12 @@ for _type, _signature, _attributes, _shape, _meets, _doc in _MEMBERS:
 
 class AnabranchExchange(Op):
     """What becomes of the values of the members of a collective in several tasks of a cluster, of which this task has
-    `mine`; waits for the others.
+    `mine`; waits for the others. Several inputs are vectors that follow each other in one value.
     """
 
-    signature = "input: T -> output: T"
+    signature = "input: N * T -> output: T"
     attrs = {
+        "N": Int(minimum=1),
         "T": Type("bool bfloat16 half float double int32 int64"),
         "key": String(),
         "how": String(allowed="sum prod min max concat first"),
@@ -281,6 +291,10 @@ class AnabranchExchange(Op):
     gradient = NotDifferentiable("the members of other tasks have gradients of their own")
 
     def shape(c):
+        if c.attrs["N"] > 1:
+            shapes_of_parts = [c.shape(i) for i in range(c.attrs["N"])]
+            sizes = [None if shape is None else shape[0] for shape in shapes_of_parts]
+            return (None if None in sizes else sum(sizes),)
         if c.attrs["how"] == "concat":
             own = c.shape(0)
             return None if own is None else (None, *own[1:])
@@ -294,7 +308,7 @@ class AnabranchExchange(Op):
             f"a collective of {attrs['size']} members, of which {attrs['mine']} are in the graph, in a session of no "
             "cluster; instead: tf.Session(server.target) in each process, or all members in one graph",
         )
-        return company.meet(attrs, inputs[0], ctx.cancellation)
+        return company.meet(attrs, inputs, ctx.cancellation)
 
 
 # ---------------------------------------------------------------------------------------------------------------- NCCL
