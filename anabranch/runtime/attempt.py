@@ -26,6 +26,7 @@ class Attempt:
     __slots__ = (
         "advances",
         "before",
+        "behind",
         "env",
         "memo",
         "reserved",
@@ -51,6 +52,8 @@ class Attempt:
         self.state = state
         self.before = env
         """What was there before the segment."""
+        self.behind = 0
+        """Of a stretch that has failed: its items behind the one that did."""
         self.env = dict(env)
         self.step = step
         self.memo = memo

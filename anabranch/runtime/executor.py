@@ -25,6 +25,7 @@ from anabranch.core.values import shapes
 from anabranch.runtime import channel_ops, fast_path, first_failure, host_ops, out_of_turn, program_items, results
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.interpreter import body_plans, nested, stretches
+from anabranch.runtime.interpreter.open_stretches import OpenStretch
 from anabranch.runtime.interpreter.python_results import Recorded
 from anabranch.runtime.plans import ahead, binding, policy, replicas, shape_families
 from anabranch.runtime.plans.items import ProgramItem, Segment
@@ -293,7 +294,7 @@ class Executor:
         watched = stats is not None or self.bodies.watcher is not None
         try:
             for wave in _waves_of(segment, stretches.of(attempt, items)):
-                reached += len(wave)
+                reached += len(wave) if not isinstance(wave[0], OpenStretch) else len(wave[0].items)
                 token.raise_if_cancelled()
                 short = wave[0].short
                 if short and not watched:  # most ops on the host are small: nothing is between them
@@ -305,7 +306,7 @@ class Executor:
                     program_items.run_wave(attempt, wave)
                 elif isinstance(wave[0], ProgramItem):
                     program_items.run(attempt, wave[0])
-                elif isinstance(wave[0], stretches.Stretch):
+                elif isinstance(wave[0], (stretches.Stretch, OpenStretch)):
                     wave[0].run(attempt)
                 else:
                     host_ops.run(attempt, wave[0], in_turn=True)
@@ -345,7 +346,9 @@ class Executor:
                     segment.in_turn, segment.stretches = True, None
                     raise _CutAnew from None
                 raise
-            raise first_failure.of(attempt, items[reached:], problem, host_ops.run) from problem.__cause__
+            raise first_failure.of(
+                attempt, items[reached - attempt.behind :], problem, host_ops.run
+            ) from problem.__cause__
         if self.plan.nested:
             return
         if self.plan.tier == "interpreted":

@@ -205,6 +205,7 @@ class OpDefinition:
     factors: Callable[..., Any] | None = None
     cost: Cost = Cost.ELEMENTS
     straight: Callable[..., Any] | None = None
+    any_size: Callable[..., Any] | None = None
     by_rows: Callable[..., Any] | None = None
     role: Role | None = None
     meets: Callable[..., Meeting] | None = None
@@ -546,6 +547,8 @@ def _claims(
         _refuse(type_name, f"elementwise and {cost}", "an element-wise op of cost ELEMENTS", "remove one of them")
     if fields.get("straight") is not None and effect.kind != "pure":
         _refuse(type_name, f"straight code of a {effect.kind} op", "a pure op", "remove the field")
+    if fields.get("any_size") is not None and effect.kind != "pure":
+        _refuse(type_name, f"a form for any size of a {effect.kind} op", "a pure op", "remove the field")
     if fields.get("by_rows") is not None and (effect.kind != "pure" or elementwise):
         _refuse(
             type_name,

@@ -14,6 +14,7 @@ from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.values import shapes
+from anabranch.ops.shared import open_forms
 from anabranch.ops.shared.array_rules import Index, dense, ints, refuse, require, shape_from, shape_of
 
 
@@ -23,6 +24,7 @@ class Fill(Op):
     signature = "dims: index_type, value: T -> output: T"
     attrs = {"T": Type(), "index_type": Index()}
     effect = PURE
+    any_size = open_forms.fill
     moves = True
     compile_time = ("dims",)
 
@@ -268,6 +270,7 @@ class BroadcastTo(Op):
     signature = "input: T, shape: Tidx -> output: T"
     attrs = {"T": Type(), "Tidx": Index()}
     effect = PURE
+    any_size = open_forms.broadcast_to
     moves = True
     compile_time = ("shape",)
 

@@ -12,7 +12,7 @@ from anabranch.core.contract.opdef import Shape as ShapeAttr
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.values import shapes
-from anabranch.ops.shared import row_rules, unchecked
+from anabranch.ops.shared import open_forms, row_rules, unchecked
 from anabranch.ops.shared.array_rules import (
     Index,
     axis_in,
@@ -279,6 +279,7 @@ class ConcatV2(Op):
     effect = PURE
     by_rows = row_rules.concat
     straight = unchecked.concat
+    any_size = open_forms.concat
     role = Role.JOIN
     moves = True
     compile_time = ("axis",)

@@ -13,7 +13,7 @@ from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op
 from anabranch.core.contract.opdef import Shape as ShapeAttr
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
-from anabranch.ops.shared import row_rules, unchecked
+from anabranch.ops.shared import open_forms, row_rules, unchecked
 from anabranch.ops.shared.array_rules import Index, dense, ints, refuse, require, shape_of
 
 _INTEGERS = NotDifferentiable("a shape is made of integers")
@@ -119,6 +119,7 @@ class Reshape(Op):
     effect = PURE
     by_rows = row_rules.reshape
     straight = unchecked.reshape
+    any_size = open_forms.reshape
     moves = True
     compile_time = ("shape",)
     gradient = _shape_gradient(2)
@@ -246,6 +247,7 @@ class ExpandDims(Op):
     signature = "input: T, dim: Tdim -> output: T"
     attrs = {"T": Type(), "Tdim": Index()}
     effect = PURE
+    any_size = open_forms.expand_dims
     by_rows = row_rules.axes_behind(1)
     moves = True
     compile_time = ("dim",)

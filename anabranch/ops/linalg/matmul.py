@@ -20,7 +20,7 @@ from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, shapes
-from anabranch.ops.shared import host_blas, unchecked
+from anabranch.ops.shared import host_blas, open_forms, unchecked
 from anabranch.ops.shared.array_rules import dense, refuse, require
 from anabranch.ops.shared.broadcast_gradients import reduce_to_shape_of
 from anabranch.ops.shared.widening import is_half
@@ -168,6 +168,7 @@ class MatMul(Op):
     }
     effect = PURE
     straight = unchecked.matmul
+    any_size = open_forms.matmul
     shape = _matrix_shape
     flops = _flops
     factors = _row_factors

@@ -19,7 +19,7 @@ from anabranch.core.contract.opdef import PURE, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.values import dtypes, spare_arrays
 from anabranch.ops.math import xla_trigonometry
-from anabranch.ops.shared import unchecked
+from anabranch.ops.shared import open_forms, unchecked
 from anabranch.ops.shared.broadcast_gradients import (
     add,
     conj,
@@ -355,6 +355,7 @@ _binary(
     value=partial_value_of(lambda a, b: a + b),
     symbol="+",
     straight=unchecked.ufunc(np.add),
+    any_size=open_forms.ufunc(np.add),
 )
 _binary(
     "AddV2",
@@ -367,6 +368,7 @@ _binary(
     aggregate=True,
     symbol="+",
     straight=unchecked.ufunc(np.add),
+    any_size=open_forms.ufunc(np.add),
 )
 _binary(
     "Sub",
@@ -377,6 +379,7 @@ _binary(
     value=partial_value_of(lambda a, b: a - b),
     symbol="-",
     straight=unchecked.ufunc(np.subtract),
+    any_size=open_forms.ufunc(np.subtract),
 )
 _binary(
     "Mul",
@@ -387,6 +390,7 @@ _binary(
     value=partial_value_of(lambda a, b: a * b),
     commutative=True,
     straight=unchecked.ufunc(np.multiply),
+    any_size=open_forms.ufunc(np.multiply),
 )
 _binary(
     "Div",
@@ -403,6 +407,7 @@ _binary(
     _div,
     _with(_quotient_rule("RealDiv")),
     straight=unchecked.quotient,
+    any_size=open_forms.floats(np.divide),
 )
 _binary("TruncateDiv", "`x / y` cut towards zero.", _ALL, _truncate_div, _no_gradient)
 _binary(

@@ -23,7 +23,7 @@ from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, shapes, spare_arrays
 from anabranch.ops.math.binary import check_broadcast
 from anabranch.ops.math.unary import with_values
-from anabranch.ops.shared import unchecked
+from anabranch.ops.shared import open_forms, unchecked
 from anabranch.ops.shared.array_rules import require
 from anabranch.ops.shared.broadcast_gradients import reduce_to_shape_of, zeros_like
 from anabranch.ops.shared.numerics import INTEGERS, NUMBERS, widened
@@ -59,6 +59,7 @@ for _type, _symbol, _name in (
         kernel=_elementwise(_name),
         gradient=_BOOLS,
         straight=unchecked.ufunc(getattr(np, _name)),
+        any_size=open_forms.ufunc(getattr(np, _name)),
     )
 for _type, _doc, _name in (("LogicalAnd", "`x and y`.", "logical_and"), ("LogicalOr", "`x or y`.", "logical_or")):
     define(
@@ -72,6 +73,7 @@ for _type, _doc, _name in (("LogicalAnd", "`x and y`.", "logical_and"), ("Logica
         commutative=True,
         symbol="and" if _name == "logical_and" else None,
         straight=getattr(unchecked, _name),
+        any_size=open_forms.ufunc(getattr(np, _name)),
     )
 
 
@@ -248,6 +250,7 @@ class Select(Op):
     attrs = {"T": Type()}
     effect = PURE
     straight = unchecked.select
+    any_size = open_forms.select
     moves = True
 
     def shape(c):

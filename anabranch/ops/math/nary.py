@@ -17,7 +17,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes, shapes
-from anabranch.ops.shared import unchecked
+from anabranch.ops.shared import open_forms, unchecked
 from anabranch.ops.shared.numerics import NUMBERS
 
 
@@ -51,6 +51,7 @@ class AddN(Op):
     attrs = {"N": Int(minimum=1), "T": Type(f"{NUMBERS} variant")}
     effect = PURE
     straight = unchecked.add_n
+    any_size = open_forms.add_n
     elementwise = True
     symbol = "+"
     aggregate = True

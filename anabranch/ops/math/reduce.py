@@ -17,7 +17,7 @@ from anabranch.core.contract.opdef import PURE, Bool, NotDifferentiable, Type, d
 from anabranch.core.graph.build import build
 from anabranch.core.values import dtypes, shapes
 from anabranch.ops.math import xla_reductions
-from anabranch.ops.shared import row_rules, unchecked
+from anabranch.ops.shared import open_forms, row_rules, unchecked
 from anabranch.ops.shared.array_rules import INDEX, NUMBERS, dense, known, like, refuse, shape_of
 from anabranch.ops.shared.widening import widen
 
@@ -319,6 +319,7 @@ for _name, _doc, _types, _reduce, _gradient in (
         _doc + " They are dropped, or kept as 1 with `keep_dims`.",
         signature=f"input: {_kind}, reduction_indices: Tidx -> output: {_kind}",
         straight=unchecked.sum_of_axes if _name == "Sum" else None,
+        any_size={"Sum": open_forms.sum_of_axes, "Mean": open_forms.mean}.get(_name),
         by_rows=row_rules.axes_behind(),
         attrs={"keep_dims": Bool(False)}
         | ({} if _types is None else {"T": Type(_types)})

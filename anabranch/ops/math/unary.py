@@ -21,7 +21,7 @@ from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import shapes
 from anabranch.ops.math import xla_trigonometry
-from anabranch.ops.shared import unchecked
+from anabranch.ops.shared import open_forms, unchecked
 from anabranch.ops.shared.broadcast_gradients import add, conj, div, mul, neg, reciprocal, square, sub, zeros_like
 from anabranch.ops.shared.numerics import COMPLEX, FLOATS, make_complex, widened
 
@@ -184,7 +184,14 @@ def _tan_slope(x):
 
 
 _unary("Abs", "`|x|`, element by element.", _SIGNED, _plain("abs"), _abs_gradient)
-_unary("Neg", "`-x`, element by element.", _SIGNED_COMPLEX, lambda ctx, x: -x, lambda op, grad: neg(grad))
+_unary(
+    "Neg",
+    "`-x`, element by element.",
+    _SIGNED_COMPLEX,
+    lambda ctx, x: -x,
+    lambda op, grad: neg(grad),
+    any_size=open_forms.ufunc(np.negative),
+)
 _unary(
     "Sign",
     "-1, 0 or 1 as `x` is negative, zero or positive, nan for nan; `x / |x|` for complex numbers.",
@@ -192,17 +199,46 @@ _unary(
     _sign,
     _sign_gradient,
 )
-_unary("Exp", "`e ** x`, element by element.", _FLOATS_COMPLEX, _numpy("exp"), _scaled_by_output(lambda y: y))
-_unary("Expm1", "`e ** x - 1`, exact near 0.", _FLOATS_COMPLEX, _numpy("expm1"), _scaled_by(_call("Exp")))
-_unary("Log", "Natural logarithm.", _FLOATS_COMPLEX, _numpy("log"), _scaled_by(reciprocal))
+_unary(
+    "Exp",
+    "`e ** x`, element by element.",
+    _FLOATS_COMPLEX,
+    _numpy("exp"),
+    _scaled_by_output(lambda y: y),
+    any_size=open_forms.floats(np.exp),
+)
+_unary(
+    "Expm1",
+    "`e ** x - 1`, exact near 0.",
+    _FLOATS_COMPLEX,
+    _numpy("expm1"),
+    _scaled_by(_call("Exp")),
+    any_size=open_forms.floats(np.expm1),
+)
+_unary(
+    "Log",
+    "Natural logarithm.",
+    _FLOATS_COMPLEX,
+    _numpy("log"),
+    _scaled_by(reciprocal),
+    any_size=open_forms.floats(np.log),
+)
 _unary(
     "Log1p",
     "`log(1 + x)`, exact near 0.",
     _FLOATS_COMPLEX,
     _numpy("log1p"),
     _scaled_by(lambda x: reciprocal(add(1.0, x))),
+    any_size=open_forms.floats(np.log1p),
 )
-_unary("Sqrt", "Square root; nan for negative numbers.", _FLOATS_COMPLEX, _numpy("sqrt"), _by_op("SqrtGrad"))
+_unary(
+    "Sqrt",
+    "Square root; nan for negative numbers.",
+    _FLOATS_COMPLEX,
+    _numpy("sqrt"),
+    _by_op("SqrtGrad"),
+    any_size=open_forms.floats(np.sqrt),
+)
 _unary("Rsqrt", "`1 / sqrt(x)`.", _FLOATS_COMPLEX, _rsqrt, _by_op("RsqrtGrad"))
 _unary(
     "Square",
@@ -211,6 +247,7 @@ _unary(
     lambda ctx, x: x * x,
     lambda op, grad: mul(grad, mul(conj(op.inputs[0]), 2.0 if not op.inputs[0].dtype.is_integer else 2)),
     straight=unchecked.square,
+    any_size=open_forms.square,
 )
 _unary("Reciprocal", "`1 / x`, element by element.", _SIGNED_COMPLEX, _reciprocal, _by_op("ReciprocalGrad"))
 _unary("Inv", "`1 / x`: the old name of Reciprocal.", _SIGNED_COMPLEX, _reciprocal, _by_op("ReciprocalGrad"))
@@ -257,6 +294,7 @@ _unary(
     _numpy("tanh"),
     _by_op("TanhGrad", conjugate=True),
     straight=unchecked.tanh,
+    any_size=open_forms.floats(np.tanh),
 )
 _unary(
     "Asinh",
@@ -286,6 +324,7 @@ _unary(
     _sigmoid,
     _by_op("SigmoidGrad", conjugate=True),
     straight=unchecked.sigmoid,
+    any_size=open_forms.sigmoid,
 )
 _unary("Floor", "Greatest integer that is not greater.", FLOATS, _plain("floor"), _no_gradient)
 _unary("Ceil", "Smallest integer that is not smaller.", FLOATS, _plain("ceil"), _no_gradient)
@@ -440,7 +479,12 @@ def _second_reciprocal(op, grad):
 
 
 def _gradient_op(
-    type_name: str, doc: str, function: Callable[..., Any], gradient: Callable[..., Any], straight: Any = None
+    type_name: str,
+    doc: str,
+    function: Callable[..., Any],
+    gradient: Callable[..., Any],
+    straight: Any = None,
+    any_size: Any = None,
 ) -> None:
     define(
         type_name,
@@ -452,13 +496,26 @@ def _gradient_op(
         gradient=gradient,
         kernel=lambda ctx, inputs, attrs: function(ctx, inputs[0], inputs[1]),
         straight=straight,
+        any_size=any_size,
     )
 
 
 _gradient_op(
-    "SigmoidGrad", "`dy * y * (1 - y)`, where `y = sigmoid(x)`.", _sigmoid_grad, _second_sigmoid, unchecked.sigmoid_grad
+    "SigmoidGrad",
+    "`dy * y * (1 - y)`, where `y = sigmoid(x)`.",
+    _sigmoid_grad,
+    _second_sigmoid,
+    unchecked.sigmoid_grad,
+    open_forms.sigmoid_grad,
 )
-_gradient_op("TanhGrad", "`dy * (1 - y * y)`, where `y = tanh(x)`.", _tanh_grad, _second_tanh, unchecked.tanh_grad)
+_gradient_op(
+    "TanhGrad",
+    "`dy * (1 - y * y)`, where `y = tanh(x)`.",
+    _tanh_grad,
+    _second_tanh,
+    unchecked.tanh_grad,
+    open_forms.tanh_grad,
+)
 _gradient_op("SqrtGrad", "`dy * 0.5 / conj(y)`, where `y = sqrt(x)`; 0 where dy is.", _sqrt_grad, _second_sqrt)
 _gradient_op(
     "RsqrtGrad", "`dy * -0.5 * conj(y) ** 3`, where `y = rsqrt(x)`; 0 where dy is.", _rsqrt_grad, _second_rsqrt

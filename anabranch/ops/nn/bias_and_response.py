@@ -17,7 +17,7 @@ from anabranch.core.graph import convert, random_seed
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import shapes
-from anabranch.ops.shared import unchecked
+from anabranch.ops.shared import open_forms, unchecked
 from anabranch.ops.shared.widening import constant, is_half, widen
 
 _NUMBERS = (
@@ -79,6 +79,7 @@ class BiasAdd(Op):
     attrs = {"T": Type(_NUMBERS), "data_format": String("NHWC", "NHWC NCHW")}
     effect = PURE
     straight = unchecked.bias_add
+    any_size = open_forms.bias_add
     shape = _bias_shape
     kernel = _bias_kernel
 
@@ -106,6 +107,7 @@ class BiasAddGrad(Op):
     attrs = {"T": Type(_NUMBERS), "data_format": String("NHWC", "NHWC NCHW")}
     effect = PURE
     straight = unchecked.bias_add_grad
+    any_size = open_forms.bias_add_grad
 
     def factors(attrs):
         return (0,) if attrs["data_format"] != "NCHW" else None

@@ -34,6 +34,7 @@ from anabranch.core.graph.state_key import ValueKey
 from anabranch.ops.shared import unchecked
 from anabranch.runtime import host_ops
 from anabranch.runtime.attempt import Attempt
+from anabranch.runtime.interpreter import open_stretches
 from anabranch.runtime.interpreter.straight_line import (
     MOST_FORMS,
     MOST_MISSES,
@@ -43,6 +44,7 @@ from anabranch.runtime.interpreter.straight_line import (
     only_computes,
     only_draws,
 )
+from anabranch.runtime.plans import shape_families
 from anabranch.runtime.plans.items import HostItem, Segment
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.borrowing import may_borrow
@@ -134,16 +136,19 @@ def _operand(value: Any) -> Any:
 def of(attempt: Attempt, items: list[Any]) -> list[Any]:
     """The items of a segment with stretches in the place of what only computes, if the plan has run often enough."""
     plan, segment = attempt.runner.plan, attempt.segment
-    if plan.tier != "interpreted":
-        segment.stretches = None
-        return items
     if plan.nested or plan.runs <= AFTER_RUNS or attempt.step.stats is not None:
         return items
     if attempt.runner.bodies.watcher is not None:
         return items
-    known = segment.stretches
-    if known is None or known[0] is not items:
-        known = segment.stretches = items, list(_cut(plan, segment, items))
+    if plan.tier != "interpreted" and (segment.calls_python or not plan.varying.open):
+        segment.stretches = None
+        return items
+    if plan.tier == "interpreted" and plan.varying.open and plan.varying.runs < shape_families.MOST_RUNS:
+        return items
+    known, opened = segment.stretches, bool(plan.varying.open)
+    if known is None or known[0] is not items or known[2] is not opened:
+        cut = _cut_open if opened else _cut
+        known = segment.stretches = items, list(cut(plan, segment, items)), opened
     found: list[Any] = known[1]
     return found
 
@@ -151,7 +156,7 @@ def of(attempt: Attempt, items: list[Any]) -> list[Any]:
 def _cut(plan: Plan, segment: Segment, items: Sequence[Any]) -> Iterator[Any]:
     computing = _computing(plan, items)
     stretch: list[HostItem] = []
-    for item in items if segment.in_turn or segment.calls_python else _gathered(items, computing):
+    for item in items if segment.in_turn or segment.calls_python else _gathered(plan, items, computing):
         if id(item) in computing:
             stretch.append(item)
             continue
@@ -159,6 +164,24 @@ def _cut(plan: Plan, segment: Segment, items: Sequence[Any]) -> Iterator[Any]:
         stretch = []
         yield item
     yield from _joined(plan, stretch)
+
+
+def _cut_open(plan: Plan, segment: Segment, items: Sequence[Any]) -> Iterator[Any]:
+    """The same where sizes change; a compiled plan keeps its order."""
+    in_turn = segment.in_turn or segment.calls_python or plan.tier != "interpreted"
+    computing = {id(item) for item in items if open_stretches.belongs(plan, item)}
+    stretch: list[HostItem] = []
+    for item in [*(items if in_turn else _gathered(plan, items, computing)), None]:
+        if item is not None and id(item) in computing:
+            stretch.append(item)
+            continue
+        if len(stretch) >= open_stretches.LEAST_OPS:
+            yield open_stretches.OpenStretch(plan, stretch)
+        else:
+            yield from stretch
+        stretch = []
+        if item is not None:
+            yield item
 
 
 def _computing(plan: Plan, items: Sequence[HostItem]) -> set[int]:
@@ -190,8 +213,23 @@ def _kind(item: Any, computing: set[int]) -> _Kind:
     return _Kind.FREE if free else _Kind.FIXED
 
 
-def _gathered(items: Sequence[HostItem], computing: set[int]) -> list[HostItem]:
+def _looked_at(plan: Plan, items: Sequence[HostItem]) -> dict[int, list[ValueKey]]:
+    """The versions of variables that items look at, also through reads that copy nothing, by the items' ids."""
+    lent: dict[ValueKey, ValueKey] = {}
+    found: dict[int, list[ValueKey]] = {}
+    for item in items:
+        versions = [lent.get(key, key) for key in item.sources if key is not None]
+        versions = [key for key in versions if not isinstance(key, Tensor)]
+        if item.op in plan.lent_reads and versions:
+            lent[item.op._outputs[0]] = versions[0]
+        if versions:
+            found[id(item)] = versions
+    return found
+
+
+def _gathered(plan: Plan, items: Sequence[HostItem], computing: set[int]) -> list[HostItem]:
     """The items in an order in which those that compute are in few stretches; see the head of the module."""
+    looked_at = _looked_at(plan, items)
     missing = {key for item in items for key in (*item.op._outputs, *item.writes)}
     """What is not there yet."""
     waiting = [(item, _kind(item, computing)) for item in items]
@@ -202,14 +240,18 @@ def _gathered(items: Sequence[HostItem], computing: set[int]) -> list[HostItem]:
         nonlocal waiting
         left = []
         stopped = False
+        needed: set[ValueKey] = set()
+        """Versions that what was before an item has yet to look at."""
         for entry in waiting:
             item = entry[0]
             if entry[1] is kind and not stopped:
-                if missing.isdisjoint(item.sources):
+                # Rows of a variable may be written where they are.
+                if missing.isdisjoint(item.sources) and not (item.writes and needed.intersection(item.sources)):
                     order.append(item)
                     missing.difference_update(item.op._outputs, item.writes)
                     continue
                 stopped = kind is _Kind.FIXED
+            needed.update(looked_at.get(id(item), ()))
             left.append(entry)
         taken = len(left) < len(waiting)
         waiting = left

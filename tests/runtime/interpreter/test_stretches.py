@@ -198,7 +198,7 @@ def test_ops_that_compute_go_before_writes_and_draws(used, monkeypatch):
 
     gathered = trained()
     covered = sum(len(stretch.items) for stretch in used)
-    monkeypatch.setattr(stretches, "_gathered", lambda items, computing: items)
+    monkeypatch.setattr(stretches, "_gathered", lambda plan, items, computing: items)
     used.clear()
     in_turn = trained()
     assert covered > sum(len(stretch.items) for stretch in used)
@@ -235,3 +235,17 @@ def test_axes_of_a_broadcast_do_not_keep_its_gradient_outside(used):
         for batch in (2, 2, 2, 2, 2, 3, 3, 3, 3, 3):
             assert session.run(gradient, {x: np.ones((batch, 3))}).shape == (1, 3)
     assert any(item.op is gradient.op for stretch in used for item in stretch.items)
+
+
+def test_rows_are_written_behind_what_still_looks_at_them():
+    """A gather that waits for an assignment sees the rows that were there before an update that it precedes."""
+    table = tf.Variable(np.arange(40, dtype=np.float32).reshape(20, 2))
+    which, wanted = tf.Variable(np.zeros(3, np.int64)), tf.placeholder(tf.int64, [3])
+    places = tf.assign(which, wanted)
+    total = tf.add_n([tf.gather(table, places) * float(k) for k in range(1, 9)])
+    update = tf.scatter_add(table, [0, 1, 2], np.ones((3, 2), np.float32))
+    with _session() as session:
+        session.run(tf.global_variables_initializer())
+        for run in range(RUNS):
+            value = session.run([total, update.op], {wanted: [0, 1, 2]})[0]
+            np.testing.assert_array_equal(value[0], [36.0 * run, 36.0 * (run + 1)])

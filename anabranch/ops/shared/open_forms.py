@@ -1,0 +1,439 @@
+"""Forms of kernels for operands whose sizes change from step to step.
+
+A form of ``unchecked.py`` is for operands of certain shapes. One of this module is for operands of certain *ranks* (and
+dtypes, which a graph fixes) and any sizes: sparse features, ragged rows, batches that are never the same. Sizes that
+others are computed from (the shape of a reshape, the axes of a sum) come as tuples of Python integers, at the operands
+that :func:`takes_sizes` names. A form computes what the kernel does, bit for bit, or raises
+:class:`~anabranch.ops.shared.unchecked.Changed` (or ``ValueError``): then the kernel is asked, and tells what is wrong.
+An op names its maker in its block (``any_size``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.values import spare_arrays
+from anabranch.ops.shared import row_sums
+from anabranch.ops.shared.unchecked import Changed
+
+Form = Callable[..., Any]
+Maker = Callable[[Sequence[Any], dict[str, Any]], Form | None]
+"""Makes a form for operands of these ranks and dtypes, or gives None. The second argument has the op's attributes."""
+_PLAIN = frozenset(np.dtype(name) for name in ("float32", "float64", "int32", "int64", "bool"))
+_FLOATS = frozenset(np.dtype(name) for name in ("float32", "float64"))
+_add: Any = np.add.reduce
+_MOST = 1 << 26
+"""Elements beyond which an array is left to the kernel, which asks whether there is room."""
+
+
+def takes_sizes(*positions: int) -> Callable[[Maker], Maker]:
+    """Mark the maker of forms that take these operands as tuples of integers."""
+
+    def mark(make: Maker) -> Maker:
+        make.sizes = positions  # type: ignore[attr-defined]
+        return make
+
+    return mark
+
+
+def _plain(operands: Sequence[Any], dtypes: frozenset[Any] = _PLAIN) -> bool:
+    return all(value.dtype in dtypes and value.dtype == operands[0].dtype for value in operands)
+
+
+# --------------------------------------------------------------------------------------------------- element by element
+def ufunc(function: Any, dtypes: frozenset[Any] = _PLAIN) -> Maker:
+    """The maker of an op that is a function of NumPy, element by element, and broadcasts."""
+
+    def make(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+        if not _plain(operands, dtypes):
+            return None
+        if function not in _IN_PLACE or len(operands) != 2 or max(value.nbytes for value in operands) < _SMALL:
+            return function  # type: ignore[no-any-return]
+        return lambda x, y: spare_arrays.arithmetic(function, x, y)
+
+    return make
+
+
+_IN_PLACE = frozenset([np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum])
+_SMALL = spare_arrays.LEAST // 4
+floats: Callable[[Any], Maker] = lambda function: ufunc(function, _FLOATS)  # noqa: E731
+
+
+def square(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """A number times itself."""
+    return (lambda x: np.multiply(x, x)) if _plain(operands) else None
+
+
+def _of_equal_shapes(function: Form) -> Maker:
+    def make(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+        if not _plain(operands, _FLOATS) or not operands[0].ndim:
+            return None
+
+        def call(*values: Any) -> Any:
+            shape = values[0].shape
+            if any([value.shape != shape for value in values]):
+                raise Changed
+            return function(*values)
+
+        return call
+
+    return make
+
+
+def sigmoid(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """``1 / (1 + exp(-x))``."""
+    return _sigmoid if _plain(operands, _FLOATS) and operands[0].ndim else None
+
+
+def _sigmoid(x: Any) -> Any:
+    out = np.negative(x)
+    np.exp(out, out)
+    np.add(out, 1, out)
+    return np.divide(1, out, out)
+
+
+def _sigmoid_grad(y: Any, dy: Any) -> Any:
+    out = np.subtract(1, y)
+    return np.multiply(np.multiply(dy, y), out, out)
+
+
+def _tanh_grad(y: Any, dy: Any) -> Any:
+    out = np.multiply(y, y)
+    np.subtract(1, out, out)
+    return np.multiply(dy, out, out)
+
+
+sigmoid_grad = _of_equal_shapes(_sigmoid_grad)
+tanh_grad = _of_equal_shapes(_tanh_grad)
+
+
+def add_n(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Terms of one shape."""
+    if not _plain(operands):
+        return None
+
+    def add(*values: Any) -> Any:
+        first = values[0]
+        shape = first.shape
+        if any([value.shape != shape for value in values]):
+            raise Changed
+        for value in values[1:]:
+            first = np.add(first, value)
+        return first
+
+    return add
+
+
+def select(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """By a condition of the shape of the others."""
+    condition, one, _ = operands
+    if not _plain(operands[1:]) or condition.ndim != one.ndim:
+        return None
+
+    def choose(condition: Any, one: Any, other: Any) -> Any:
+        if not condition.shape == one.shape == other.shape:
+            raise Changed
+        return np.where(condition, one, other)
+
+    return choose
+
+
+def zeros_like(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Zeros."""
+    (value,) = operands
+    dtype = value.dtype
+    return (lambda x: np.zeros(x.shape, dtype)) if dtype in _PLAIN else None
+
+
+def ones_like(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Ones."""
+    (value,) = operands
+    dtype = value.dtype
+    return (lambda x: np.ones(x.shape, dtype)) if dtype in _PLAIN else None
+
+
+# ---------------------------------------------------------------------------------------------------------- reductions
+def _axes(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    found = tuple(sorted([axis % rank for axis in axes if -rank <= axis < rank]))
+    if len(set(found)) != len(axes):
+        raise Changed
+    return found
+
+
+def _reduction(reduce: Callable[[Any, tuple[int, ...], bool], Any], dtypes: frozenset[Any]) -> Maker:
+    @takes_sizes(1)
+    def make(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+        x = operands[0]
+        rank, keep = x.ndim, attrs["keep_dims"]
+        if x.dtype not in dtypes:
+            return None
+        return lambda x, axes: reduce(x, _axes(axes, rank), keep) if axes else x
+
+    return make
+
+
+def _sum(x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+    return _add(x, axes, x.dtype, None, keep)
+
+
+def _mean(x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+    shape = x.shape
+    return _add(x, axes, x.dtype, None, keep) / x.dtype.type(math.prod([shape[axis] for axis in axes]))
+
+
+sum_of_axes = _reduction(_sum, _FLOATS)
+mean = _reduction(_mean, _FLOATS)
+
+
+def bias_add(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """A bias along the last dimension."""
+    if attrs["data_format"] != "NHWC" or not _plain(operands):
+        return None
+
+    def add(value: Any, bias: Any) -> Any:
+        if value.shape[-1:] != bias.shape:
+            raise Changed
+        return np.add(value, bias)
+
+    return add
+
+
+def bias_add_grad(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Sum over all dimensions but the last."""
+    (grad,) = operands
+    axes, dtype = tuple(range(grad.ndim - 1)), grad.dtype
+    if attrs["data_format"] != "NHWC" or dtype not in _FLOATS or not axes:
+        return None
+    return lambda grad: _add(grad, axes, dtype, None, False)
+
+
+# ------------------------------------------------------------------------------------------------------------ matrices
+def matmul(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Two matrices of floats; see ``host_blas`` for who sees to the threads."""
+    a, b = operands
+    if not _plain(operands, _FLOATS) or a.ndim != 2 or b.ndim != 2:
+        return None
+    product: Any = np.matmul
+    turned: dict[tuple[bool, bool], Form] = {
+        (False, False): product,
+        (True, False): lambda a, b: product(a.T, b),
+        (False, True): lambda a, b: product(a, b.T),
+        (True, True): lambda a, b: product(a.T, b.T),
+    }
+    return turned[attrs["transpose_a"], attrs["transpose_b"]]
+
+
+# --------------------------------------------------------------------------------------------------------------- sizes
+def _room(shape: tuple[int, ...]) -> tuple[int, ...]:
+    if any([size < 0 for size in shape]) or math.prod(shape) > _MOST:
+        raise Changed
+    return shape
+
+
+@takes_sizes(1)
+def reshape(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """NumPy refuses what the kernel does, and sizes of -1 where nothing is left."""
+    return lambda x, shape: x.reshape(shape)
+
+
+@takes_sizes(0)
+def fill(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """One number everywhere."""
+    dtype, rank = operands[1].dtype, operands[1].ndim
+    if rank or dtype not in _PLAIN:
+        return None
+
+    def filled(shape: tuple[int, ...], value: Any) -> Any:
+        out = np.empty(_room(shape), dtype)
+        out.fill(value)
+        return out
+
+    return filled
+
+
+@takes_sizes(1)
+def broadcast_to(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Small arrays are written out: what reads a view of them takes longer than that."""
+    x, _ = operands
+    dtype = x.dtype
+    if dtype not in _PLAIN:
+        return None
+
+    def spread(x: Any, shape: tuple[int, ...]) -> Any:
+        if x.shape == shape:
+            return x
+        if x.ndim > len(shape) or math.prod(shape) > _LARGE:
+            raise Changed
+        out = np.empty(_room(shape), dtype)
+        out[...] = x
+        return out
+
+    return spread if operands[0].size < _LARGE else None
+
+
+_LARGE = 1 << 16
+
+
+def expand_dims(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """One dimension more, at a place that a form is for."""
+    x, axis = operands
+    if x.dtype not in _PLAIN or np.size(axis) != 1:
+        return None
+    place, rank = int(np.ravel(axis)[0]), x.ndim
+    if not -rank - 1 <= place <= rank:
+        return None
+    place %= rank + 1
+    at = (*(slice(None),) * place, None, ...)
+
+    def expand(x: Any, axis: Any) -> Any:
+        return x[at]
+
+    expand.fixes = (1,)  # type: ignore[attr-defined]
+    return expand
+
+
+def concat(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Arrays along an axis that a form is for."""
+    *values, place = operands
+    first = values[0]
+    if np.size(place) != 1 or any(value.dtype != first.dtype or value.ndim != first.ndim for value in values):
+        return None
+    axis, join = int(np.ravel(place)[0]), np.concatenate
+    if not -first.ndim <= axis < first.ndim or first.dtype not in _PLAIN:
+        return None
+
+    def joined(*values: Any) -> Any:
+        return join(values[:-1], axis)
+
+    joined.fixes = (len(values),)  # type: ignore[attr-defined]
+    return joined
+
+
+@takes_sizes(1, 2)
+def window(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """A part of an array."""
+
+    def part(x: Any, begin: tuple[int, ...], size: tuple[int, ...]) -> Any:
+        index = []
+        for whole, start, count in zip(x.shape, begin, size, strict=True):
+            end = whole if count == -1 else start + count
+            if not 0 <= start <= end <= whole:
+                raise Changed
+            index.append(slice(start, end))
+        return x[tuple(index)]
+
+    return part
+
+
+def _index(attrs: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
+    masks = [attrs[name] for name in ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")]
+    begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_mask = masks
+
+    def index(begin: tuple[int, ...], end: tuple[int, ...], strides: tuple[int, ...]) -> tuple[Any, ...]:
+        if not len(begin) == len(end) == len(strides) or 0 in strides:
+            raise Changed
+        parts: list[Any] = []
+        for i, step in enumerate(strides):
+            bit = 1 << i
+            if ellipsis_mask & bit:
+                parts.append(...)
+            elif new_axis_mask & bit:
+                parts.append(None)
+            elif shrink_mask & bit:
+                if step < 0:
+                    raise Changed
+                parts.append(begin[i])
+            else:
+                start, stop = None if begin_mask & bit else begin[i], None if end_mask & bit else end[i]
+                parts.append(slice(start, stop, step))
+        return tuple(parts)
+
+    return index
+
+
+@takes_sizes(1, 2, 3)
+def strided(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """A strided slice: NumPy's, whose bounds are cut off where TensorFlow cuts them off."""
+    x = operands[0]
+    if x.dtype not in _PLAIN:
+        return None
+    index = _index(attrs)
+    kept: dict[Any, Any] = {}
+
+    def part(x: Any, *spec: tuple[int, ...]) -> Any:
+        at = kept.get(spec)
+        if at is None:
+            at = index(*spec)
+            if len(kept) < 64:
+                kept[spec] = at
+        try:
+            return x[at]
+        except IndexError:
+            raise Changed from None
+
+    return part
+
+
+@takes_sizes(0, 1, 2, 3)
+def strided_gradient(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Zeros around a strided slice."""
+    dtype = operands[4].dtype
+    if dtype not in _PLAIN:
+        return None
+    index = _index(attrs)
+
+    def put(shape: tuple[int, ...], begin: Any, end: Any, strides: Any, dy: Any) -> Any:
+        out = np.zeros(_room(shape), dtype)
+        try:
+            at = index(begin, end, strides)
+            if np.shape(out[at]) != dy.shape:
+                raise Changed
+            out[at] = dy
+        except IndexError:
+            raise Changed from None
+        return out
+
+    return put
+
+
+# ---------------------------------------------------------------------------------------------------------------- rows
+def gather(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Rows of dimension 0."""
+    params, indices, *rest = operands
+    if params.dtype not in _PLAIN or not params.ndim or attrs.get("batch_dims", 0):
+        return None
+    if rest and (np.size(rest[0]) != 1 or int(np.ravel(rest[0])[0]) != 0):
+        return None
+    unsigned = np.dtype(f"u{indices.dtype.itemsize}")
+
+    def rows(params: Any, indices: Any, *_: Any) -> Any:
+        if not indices.size or np.maximum.reduce(indices.view(unsigned), None) >= len(params):
+            raise Changed
+        return params.take(indices, 0)
+
+    rows.fixes = (2,) if rest else ()  # type: ignore[attr-defined]
+    return rows
+
+
+def unsorted_sum(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Sums of rows by a vector of numbers."""
+    data, ids, count = operands
+    if data.dtype not in _PLAIN or data.dtype == bool or ids.ndim != 1 or count.ndim:
+        return None
+    unsigned = np.dtype(f"u{ids.dtype.itemsize}")
+
+    def sums(data: Any, ids: Any, count: Any) -> Any:
+        rows = int(count)
+        if len(data) != len(ids) or not len(ids) or rows < 0:
+            raise Changed
+        if np.maximum.reduce(ids.view(unsigned)) >= rows:
+            raise Changed
+        out = np.zeros(_room((rows, *data.shape[1:])), data.dtype)
+        row_sums.add_to_rows(out, ids, data)
+        return out
+
+    return sums
