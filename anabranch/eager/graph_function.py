@@ -33,7 +33,7 @@ from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.mode import EAGER
 from anabranch.eager.tensor import EagerTensor
 from anabranch.runtime.worker import LocalStep, RegisteredStep
-from anabranch.xla import lists
+from anabranch.xla import engine, lists
 
 _CARRIER = lookup("IdentityN")
 
@@ -67,6 +67,7 @@ class GraphFunction:
         self.handles = tuple(handles)
         self.feeds = (*self.arguments, *[inner for _, inner in self.captured])
         self._dtypes = tuple([result.dtype.base for result in self.results])
+        self._captured_values: list[Any] = []
         self._steps: dict[tuple[GraphTensor, ...], RegisteredStep] = {}
         self._derivatives: dict[Any, Derivative] = {}
 
@@ -97,14 +98,17 @@ class GraphFunction:
             fetches: tuple[Any, ...] = (*self.results, *more, *self.effects)
             step = self._steps[more] = EAGER.worker.register(LocalStep(self.graph, fetches, self.feeds))
         worker = EAGER.worker
-        values = [tensor._host if tensor._host is not None else _fed(tensor) for tensor in arguments]
-        values += [outer._host if outer._host is not None else _fed(outer) for outer, _ in self.captured]
         last = step.last
         found = None
-        if last is not None and last.fits(self.feeds, values):
-            found = worker.repeat(step, values, None)
+        if last is not None:
+            values = [tensor._value for tensor in arguments]
+            if self.captured:
+                values += self._captured_values or self._prepare_captured(last.fast)
+            if last.fits_arrays(values):
+                found = worker.repeat(step, values, None, None, True)
         if found is None:
-            found = worker.run(step, values)
+            values = [_fed(tensor) for tensor in arguments]
+            found = worker.run(step, [*values, *[_fed(outer) for outer, _ in self.captured]])
         outputs = []
         kinds = self._dtypes if not more else (*self._dtypes, *[tensor.dtype.base for tensor in more])
         for value, dtype in zip(found, kinds, strict=False):
@@ -113,10 +117,19 @@ class GraphFunction:
             tensor._handle = tensor._made_by = None
             if dtype.np is None:
                 tensor._value, tensor._host = _eager_value(value), None
+            elif hasattr(value, "devices"):
+                tensor._value, tensor._host = value, None
             else:
                 tensor._value = tensor._host = value if type(value) is np.ndarray else np.asarray(value, dtype.np)
             outputs.append(tensor)
         return outputs
+
+    def _prepare_captured(self, fast: Any) -> list[Any]:
+        """The values from outside, as programs take them again and again; ops on the host take those of the host."""
+        ready = engine.kept if fast is None or fast.in_one is None else engine.as_argument
+        found = [outer._value if outer.dtype.np is None else ready(outer._array()) for outer, _ in self.captured]
+        self._captured_values = found
+        return found
 
     # -------------------------------------------------------------------------------------------------- differentiation
     def _recorded(self, inputs: list[EagerTensor], arguments: Sequence[EagerTensor]) -> list[EagerTensor]:

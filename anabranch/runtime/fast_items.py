@@ -34,7 +34,7 @@ def stored_outputs(plan: Plan, op: Operation) -> list[Tensor]:
 class Empty:
     """The form of a segment in which nothing happens."""
 
-    def run(self, values: list[Any], token: CancellationToken, read_committed: bool) -> list[Any]:
+    def run(self, values: list[Any], token: CancellationToken, read_committed: bool, shared: bool = False) -> list[Any]:
         """Do nothing."""
         return []
 

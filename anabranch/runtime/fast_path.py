@@ -115,13 +115,22 @@ class FastStep:
         return [None if key is None else ~read[key] if key in read else self.places[key] for key in keys]
 
     # ------------------------------------------------------------------------------------------------------------- runs
-    def run(self, feeds: Sequence[Any], token: CancellationToken, read_committed: bool) -> list[Any] | None:
-        """The step's results; None if it must go by the executor."""
+    def run(
+        self, feeds: Sequence[Any], token: CancellationToken, read_committed: bool, shared: bool = False
+    ) -> list[Any] | None:
+        """The step's results; None if it must go by the executor.
+
+        Args:
+            feeds: a value per feed.
+            token: the step's.
+            read_committed: whether what is only read is not claimed.
+            shared: whether results may stay on their device: the caller writes to none of them.
+        """
         values = [*feeds, *self.given]
         stages = self.stages
         if len(stages) == 1:
             form = stages[0].form(values)
-            return None if form is None else form.run(values, token, read_committed)
+            return None if form is None else form.run(values, token, read_committed, shared)
         fetched: list[Any] | None = None
         for stage in stages:
             channel_done = False
@@ -130,7 +139,7 @@ class FastStep:
                 if stage.index:
                     token.raise_if_cancelled()
                 form = stage.form(values)
-                fetched = form.run(values, token, read_committed) if form is not None else None
+                fetched = form.run(values, token, read_committed, shared) if form is not None else None
                 if fetched is None:
                     break
                 if stage.channel is not None:
@@ -315,6 +324,12 @@ class Form:
         if not self.shows:
             self.updates = self.writes_at
         self.fetches: list[int | None] = self._sources_of(step, plan.fetch_keys) if is_last else []
+        computed = {
+            places[key] for item in segment.items if isinstance(item, ProgramItem) for key in item.program.outputs
+        }
+        computed.difference_update([at for _, at in self.writes_at])  # what becomes a version may be given away
+        self._may_share = computed.issuperset([at for at in self.fetches if at is not None])
+        """Whether all fetches are results of programs that nobody will change."""
         self._specs = None
         self._reserves_before = None
         if is_last and any(program.call.slots for program in ending):
@@ -381,16 +396,19 @@ class Form:
         transaction.require(self.layout)
         return current
 
-    def run(self, values: list[Any], token: CancellationToken, read_committed: bool) -> list[Any] | None:
+    def run(
+        self, values: list[Any], token: CancellationToken, read_committed: bool, shared: bool = False
+    ) -> list[Any] | None:
         """Run the segment, and returns the fetches if it is the last; None if it must go by the executor."""
         transaction = Transaction(self.manager, token)
         begun = len(values)
+        shared = shared and self._may_share
         try:
             current = self.begin(transaction, read_committed)
             advances: list[tuple[RandomCounter, int]] = []
             reserved = None
             for item in self.items:
-                if item is self._reserves_before:
+                if item is self._reserves_before and not shared:
                     reserved = self._reserve(values, current)
                 if type(item) is BoundProgram:
                     amounts = item.run(values, current, transaction)
@@ -400,7 +418,10 @@ class Form:
                     advances += item.run(values, current, transaction)
                 else:
                     item.run(values, current, token)
-            fetched = self.collect(values, current, reserved, transaction.too_late)
+            if shared:
+                fetched = self._results(values)
+            else:
+                fetched = self.collect(values, current, reserved, transaction.too_late)
             updates = self.writes_at if transaction.may_be_left else self.updates
             if updates or advances:
                 transaction.commit([(slot, values[at]) for slot, at in updates], advances)
@@ -441,6 +462,14 @@ class Form:
             ]
         except MemoryError:  # what there is no memory for is told, or, if it is too late for that, handed out as it is
             return results.owned(self.raw(values, current), None, too_late)
+
+    def _results(self, values: Sequence[Any]) -> list[Any]:
+        """The fetches, once they are there, where the programs left them."""
+        fetched = [None if at is None else values[at] for at in self.fetches]
+        for value in fetched:
+            if value is not None:
+                engine.wait_for(value)
+        return fetched
 
     def raw(self, values: Sequence[Any], current: Sequence[Version]) -> list[Any]:
         """The fetches as they are."""
@@ -546,6 +575,16 @@ class Repetition:
                 if dtype is not None or type(value) is not ResourceHandle:
                     return False
             elif value.shape != shape or value.dtype != dtype:
+                return False
+        return True
+
+    def fits_arrays(self, values: Sequence[Any]) -> bool:
+        """Whether values for all the feeds, in order, are such arrays of the host or of a device, and handles."""
+        for value, (_, shape, dtype) in zip(values, self._kinds, strict=True):
+            if dtype is None:
+                if type(value) is not ResourceHandle:
+                    return False
+            elif type(value) is ResourceHandle or value.shape != shape or value.dtype != dtype:
                 return False
         return True
 

@@ -83,11 +83,26 @@ class Step:
 class Transaction:
     """What one attempt at a segment holds of a manager's state, from its first read to its end."""
 
-    __slots__ = ("_claim", "_pinned", "_row_slots", "interrupts", "manager", "old_rows", "shown", "taken", "token")
+    __slots__ = (
+        "_claim",
+        "_pinned",
+        "_row_slots",
+        "interrupts",
+        "manager",
+        "may_be_left",
+        "old_rows",
+        "shown",
+        "taken",
+        "token",
+    )
 
     def __init__(self, manager: ResourceManager, token: CancellationToken) -> None:
         self.manager = manager
         self.token = token
+        self.may_be_left = token.deadline is not None
+        """Whether the caller may go away while the step runs, as it has a deadline: then nothing of what it reads may
+        be given away, and nothing is published but by its commit.
+        """
         self.shown = False
         """Whether a program that owns all that is written has returned: that is published, and cannot be undone."""
         self.interrupts = Interrupts()
@@ -109,13 +124,6 @@ class Transaction:
         self.interrupts.hold()
         self._row_slots.append(slot)
         return self.manager.take_all([slot.version])  # type: ignore[list-item]
-
-    @property
-    def may_be_left(self) -> bool:
-        """Whether the caller may go away while the step runs, as it has a deadline: then nothing of what it reads may
-        be given away, and nothing is published but by its commit.
-        """
-        return self.token.deadline is not None
 
     def claim(self, reads: frozenset[Any], writes: frozenset[Any], by: Any = None) -> None:
         """Wait until nobody else holds these variables and streams, and holds them."""

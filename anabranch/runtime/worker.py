@@ -331,8 +331,17 @@ class Worker:
         values: Sequence[Any],
         timeout: float | None,
         on_token: OnToken | None = None,
+        shared: bool = False,
     ) -> list[Any] | None:
-        """Run a step like the last time, if ``values`` are of the same kinds; None if it can no longer go that way."""
+        """Run a step like the last time, if ``values`` are of the same kinds; None if it can no longer go that way.
+
+        Args:
+            registered: the step.
+            values: a value per feed, like the last time.
+            timeout: as in :meth:`run`, like the next.
+            on_token: told the step's token.
+            shared: whether results may stay on their device: the caller writes to none of them.
+        """
         last = registered.last
         if last is None:
             return None
@@ -341,12 +350,12 @@ class Worker:
             return None
         plan = last.plan
         if timeout is not None or plan.took > LASTS or fast.apart:
-            return self._repeat_apart(registered, last, values, timeout, on_token)
+            return self._repeat_apart(registered, last, values, timeout, on_token, shared)
         token = self._entered(None, on_token)
         token.brief = fast.limited
         started = self.clock()
         try:
-            results = fast.run(values, token, self._read_committed)
+            results = fast.run(values, token, self._read_committed, shared)
             plan.runs += results is not None
             return results
         except loop_limits.TooLong:
@@ -354,7 +363,7 @@ class Worker:
         finally:
             plan.took = self.clock() - started
             self._left(token)
-        return self._repeat_apart(registered, last, values, None, on_token)
+        return self._repeat_apart(registered, last, values, None, on_token, shared)
 
     def _repeat_apart(
         self,
@@ -363,6 +372,7 @@ class Worker:
         values: Sequence[Any],
         timeout: float | None,
         on_token: OnToken | None,
+        shared: bool,
     ) -> list[Any] | None:
         """The same on a thread of its own."""
         token = self._entered(timeout, on_token)
@@ -372,7 +382,7 @@ class Worker:
         def work() -> list[Any] | None:
             started = self.clock()
             try:
-                results = fast.run(values, token, self._read_committed)
+                results = fast.run(values, token, self._read_committed, shared)
                 plan.runs += results is not None
                 return results
             finally:

@@ -318,6 +318,16 @@ def owns_memory(array: np.ndarray) -> bool:
     return type(base) is np.ndarray and base.flags.owndata and base.nbytes == array.nbytes + ALIGNMENT
 
 
+def as_argument(array: np.ndarray) -> Any:
+    """An array that calls of programs for the default device take without looking into it, in the same memory if it is
+    aligned; for one that nobody writes to.
+    """
+    if array.dtype.hasobject:
+        return array
+    with x64():
+        return jax().device_put(array)
+
+
 def kept(array: np.ndarray) -> Any:
     """An array with these values that programs take again and again without its being copied.
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.runtime.state import slots
 from anabranch.runtime.state.slots import Version
 from anabranch.xla import engine
 
@@ -53,3 +54,16 @@ def test_beside_other_devices_the_default_one_takes_an_aligned_array_too(monkeyp
     assert taken.ctypes.data % engine.ALIGNMENT == 0
     assert version.on(None) is taken
     np.testing.assert_array_equal(taken, np.full([4096, 8], 3.0, np.float32))
+
+
+def test_an_array_that_many_calls_take_becomes_one_of_the_device_in_the_same_memory() -> None:
+    table = engine.empty((64, 8), np.float64)
+    table[...] = np.arange(512).reshape(64, 8)
+    version = Version(table)
+    taken = [version.for_program() for _ in range(slots.OFTEN_CALLED + 2)]
+    assert all(value is table for value in taken[: slots.OFTEN_CALLED])
+    assert taken[-1] is taken[-2] is not table
+    np.testing.assert_array_equal(np.asarray(taken[-1]), table)
+    assert taken[-1].dtype == np.float64
+    assert version.value is table
+    assert version.host() is table

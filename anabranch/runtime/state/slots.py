@@ -45,10 +45,14 @@ class ResourceHandle:
         return self.device.partition("/device:")[0]
 
 
+OFTEN_CALLED = 16
+"""Calls with an array of the host after which it becomes one of JAX's: that costs as much as some thirty calls save."""
+
+
 class Version:
     """One immutable value of a variable: a NumPy array or a device array."""
 
-    __slots__ = ("_elsewhere", "_host", "_kept", "exposed", "pins", "taken", "unexposed")
+    __slots__ = ("_calls", "_elsewhere", "_host", "_passed", "exposed", "pins", "taken", "unexposed")
 
     def __init__(self, value: Any):
         self.unexposed = value
@@ -60,7 +64,9 @@ class Version:
         self.taken = False
         """Its buffer was given to a running program; a newer version is about to be published."""
         self._host: np.ndarray | None = None
-        self._kept = False
+        self._calls = 0
+        self._passed: Any = None
+        """What programs are called with, once that has been found out."""
 
     @property
     def value(self) -> Any:
@@ -83,11 +89,19 @@ class Version:
 
         Only for the call of a program that is waited for while the version is held: it keeps nothing of its arguments.
         """
-        if not self._kept:
-            if isinstance(self.unexposed, np.ndarray):
-                self.unexposed = engine.kept(self.unexposed)
-            self._kept = True
-        return self.unexposed
+        passed = self._passed
+        if passed is not None:
+            return passed
+        value = self.unexposed
+        if not isinstance(value, np.ndarray):
+            self._passed = value
+            return value
+        if not self._calls:
+            value = self.unexposed = engine.kept(value)
+        self._calls += 1
+        if self._calls == OFTEN_CALLED:
+            self._passed = engine.as_argument(value)
+        return value
 
     def on(self, device: Any) -> Any:
         """The value on a placed device (None: the default one). A copy is kept as long as the version: one transfer
