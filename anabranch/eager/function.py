@@ -23,25 +23,23 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph import body_ops, composites
 from anabranch.core.graph.build import build, build_operation
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
-from anabranch.core.graph.graph import Graph
-from anabranch.core.graph.operation import GraphTensor, Operation
+from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.tensor import Tensor
 from anabranch.core.graphdef.function_def import implied_control_outputs
 from anabranch.core.values import nest, shapes
 from anabranch.core.values.tensor_spec import TensorSpec
 from anabranch.core.values.type_spec import TypeSpec
-from anabranch.eager import autograph, recording
+from anabranch.eager import autograph
+from anabranch.eager.concrete_function import ConcreteFunction, in_place, results_of
 from anabranch.eager.function_graph import FunctionGraph
-from anabranch.eager.graph_function import GraphFunction
 from anabranch.eager.mode import EAGER
+from anabranch.eager.signature import Signature, canonical, common, is_wider, raw_shape, without_shapes
 from anabranch.eager.tensor import EagerTensor
 from anabranch.ops.control.bodies import local
 from anabranch.platform import logging
@@ -49,95 +47,6 @@ from anabranch.variables.variable import Variable
 
 MANY_TRACES = 5
 """Traces in a row, without a call that found one, after which a function warns."""
-
-
-class Signature:
-    """Arguments as what a trace is made for.
-
-    Attributes:
-        key: what equal signatures have in common.
-        tensors: the tensors among the arguments, in order.
-        rebuild: from tensors to arguments.
-    """
-
-    __slots__ = ("key", "rebuild", "tensors")
-
-    def __init__(self, key: Any, tensors: list[Any], rebuild: Callable[[Sequence[Any]], tuple[Any, Any]]) -> None:
-        self.key = key
-        self.tensors = tensors
-        self.rebuild = rebuild
-
-
-def _canonical(arguments: tuple[Any, dict[str, Any]], name: str) -> Signature:
-    """The signature of arguments."""
-    leaves = nest.flatten(arguments)
-    key: list[Any] = []
-    tensors: list[Any] = []
-    places: list[Any] = []
-    for leaf in leaves:
-        if isinstance(leaf, Tensor):
-            places.append(len(tensors))
-            tensors.append(leaf)
-            key.append((leaf.dtype.base, leaf._shape))
-        elif isinstance(leaf, np.ndarray | np.generic):
-            places.append(len(tensors))
-            tensor = convert_to_tensor(leaf)
-            tensors.append(tensor)
-            key.append((tensor.dtype.base, tensor._shape))
-        elif isinstance(leaf, TensorSpec):
-            places.append(len(tensors))
-            tensors.append(leaf)
-            key.append((leaf.dtype.base, shapes.as_raw(leaf.shape)))
-        elif isinstance(leaf, TypeSpec):
-            specs = leaf._part_specs()
-            places.append((leaf, len(tensors), len(specs)))
-            tensors += specs
-            key.append((leaf._trace_key, *[(spec.dtype.base, shapes.as_raw(spec.shape)) for spec in specs]))
-        elif composites.is_composite(leaf):
-            parts = [part for part in composites.parts(leaf) if part is not None]
-            places.append((leaf, len(tensors), len(parts)))
-            tensors += parts
-            key.append((composites.key(leaf), *[(part.dtype.base, part._shape) for part in parts]))
-        else:
-            places.append(None)
-            try:
-                hash(leaf)
-            except TypeError:
-                raise ValueError(
-                    "Arguments supplied to `defun`-generated functions must be hashable.\n"
-                    + errors.message(
-                        f"an argument {leaf!r} of {name}", "tensors, arrays and values that can be hashed", "a tuple"
-                    )
-                ) from None
-            key.append((type(leaf), leaf))
-    structure = _structure(arguments)
-
-    def rebuild(given: Sequence[Any]) -> tuple[Any, Any]:
-        filled = []
-        for leaf, place in zip(leaves, places, strict=True):
-            if place is None:
-                filled.append(leaf)
-            elif isinstance(place, int):
-                filled.append(given[place])
-            else:
-                value, first, count = place
-                parts = given[first : first + count]
-                filled.append(
-                    value._of_parts(parts) if isinstance(value, TypeSpec) else composites.rebuilt_argument(value, parts)
-                )
-        packed: tuple[Any, Any] = nest.pack_sequence_as(arguments, filled)
-        return packed
-
-    return Signature((structure, *key), tensors, rebuild)
-
-
-def _structure(value: Any) -> Any:
-    """The form of a structure, as something that can be hashed."""
-    if isinstance(value, dict):
-        return (dict, *[(key, _structure(value[key])) for key in sorted(value)])
-    if nest.is_nested(value):
-        return (type(value), *[_structure(part) for part in nest.parts(value)])
-    return None
 
 
 @contextlib.contextmanager
@@ -164,158 +73,6 @@ def _watching_variables(refuse: str) -> Iterator[list[Any]]:
         yield made
     finally:
         scopes.variable_watchers = before
-
-
-class ConcreteFunction:
-    """A function traced for one signature.
-
-    Args:
-        name: what messages call it.
-        python_function: what is traced.
-        signature: for which arguments.
-        specs: for each tensor among these its dtype and shape, which may be less known.
-    """
-
-    def __init__(
-        self, name: str, python_function: Callable[..., Any], signature: Signature, specs: Sequence[tuple[Any, Any]]
-    ) -> None:
-        self.name = name
-        self.graph = graph = FunctionGraph(name)
-        self._specs = list(specs)
-        with graph.as_default(), recording.stopped():
-            arguments = [
-                graph.placeholder(dtype, shape, _name_of(tensor, i))
-                for i, ((dtype, shape), tensor) in enumerate(zip(specs, signature.tensors, strict=True))
-            ]
-            for argument, tensor in zip(arguments, signature.tensors, strict=True):
-                argument._handle = getattr(tensor, "_handle", None)
-            args, kwargs = signature.rebuild(arguments)
-            self.structured_input_signature = nest.map_structure(_spec_of, (tuple(args), dict(kwargs)))
-            returned = python_function(*args, **kwargs)
-            self.structured_outputs, flat, self._places = _results(returned, graph, name)
-        self._leaves = nest.flatten(self.structured_outputs)
-        self._function = GraphFunction.of_graph(graph, arguments, flat)
-
-    @property
-    def inputs(self) -> list[GraphTensor]:
-        """The graph's tensors that a call feeds, those that stand for values from outside last."""
-        return list(self._function.feeds)
-
-    @property
-    def outputs(self) -> list[GraphTensor]:
-        """The graph's tensors that a call gives."""
-        return list(self._function.results)
-
-    @property
-    def captured_inputs(self) -> list[Any]:
-        """Values and handles from outside."""
-        function = self._function
-        return [*[outer for outer, _ in function.captured], *[outer for outer, _ in function.handles]]
-
-    @property
-    def variables(self) -> tuple[Any, ...]:
-        """The variables that the function uses."""
-        found = [getattr(outer, "_variable", lambda: None)() for outer, _ in self._function.handles]
-        return tuple([variable for variable in found if variable is not None])
-
-    @property
-    def trainable_variables(self) -> tuple[Any, ...]:
-        """Those of them that optimizers change."""
-        return tuple([variable for variable in self.variables if variable.trainable])
-
-    @property
-    def output_shapes(self) -> Any:
-        """Shapes of the results."""
-        return nest.map_structure(lambda leaf: getattr(leaf, "shape", None), self.structured_outputs)
-
-    @property
-    def output_dtypes(self) -> Any:
-        """Dtypes of the results."""
-        return nest.map_structure(lambda leaf: getattr(leaf, "dtype", None), self.structured_outputs)
-
-    def pretty_printed_signature(self, verbose: bool = True) -> str:
-        """Arguments and results with their dtypes and shapes, a line each below the function's name."""
-        arguments = [f"    {tensor.op.name}: {tensor.dtype.name}, shape={tensor.shape}" for tensor in self.inputs]
-        if not verbose:
-            return f"{self.name}({', '.join(tensor.op.name for tensor in self.inputs)})"
-        results = [f"    {tensor.dtype.name}, shape={tensor.shape}" for tensor in self.outputs]
-        return "\n".join([self.name, "  Args:", *arguments, "  Returns:", *results])
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The results for tensors, in the order of the function's arguments."""
-        tensors = [leaf for leaf in nest.flatten((args, kwargs)) if isinstance(leaf, Tensor | np.ndarray | np.generic)]
-        if len(tensors) != len(self._specs):
-            raise TypeError(
-                errors.message(
-                    f"{len(tensors)} tensors for {self.name}",
-                    f"{len(self._specs)} tensors",
-                    "pass one for each argument",
-                )
-            )
-        given = [convert_to_tensor(tensor, dtype) for tensor, (dtype, _) in zip(tensors, self._specs, strict=True)]
-        return self.call(given)
-
-    def call(self, tensors: Sequence[Any]) -> Any:
-        """The results for these tensors."""
-        flat = self._function.call(tensors)
-        places = self._places
-        if type(places) is int:
-            return flat[places]
-        return None if places is None else _filled(self.structured_outputs, self._leaves, places, flat)
-
-
-def _spec_of(leaf: Any) -> Any:
-    return TensorSpec(leaf._shape, leaf.dtype.base, leaf.op.name) if isinstance(leaf, GraphTensor) else leaf
-
-
-def _name_of(tensor: Any, number: int) -> str:
-    return getattr(tensor, "name", None) or f"argument_{number}" if isinstance(tensor, TensorSpec) else f"x{number}"
-
-
-def _results(returned: Any, graph: Graph, name: str) -> tuple[Any, list[GraphTensor], Any]:
-    """What a function returned, with tensors of the graph; these in a row; and where each leaf is among them."""
-    flat: list[Any] = []
-
-    def leaf_of(leaf: Any) -> tuple[Any, Any]:
-        if leaf is None or isinstance(leaf, Operation):
-            return None, None
-        if composites.is_composite(leaf):
-            parts = composites.parts(leaf)
-            first = len(flat)
-            flat.extend([convert_to_tensor(part) for part in parts if part is not None])
-            return leaf, (first, len(flat) - first)
-        try:
-            tensor = convert_to_tensor(leaf)
-        except (TypeError, ValueError) as problem:
-            raise TypeError(
-                "To be compatible with tf.contrib.eager.defun, Python functions must return zero or more Tensors; in "
-                f"compilation of {name}, found return value of type {type(leaf).__name__}, which is not a Tensor.\n"
-                + errors.message(
-                    f"{leaf!r} from {name} ({problem})", "tensors, or structures of them", "return a tensor"
-                )
-            ) from problem
-        flat.append(convert_to_tensor(tensor))
-        return flat[-1], len(flat) - 1
-
-    if not nest.is_nested(returned):
-        leaf, place = leaf_of(returned)
-        return leaf, flat, place if not isinstance(place, tuple) else [place]
-    pairs = [leaf_of(leaf) for leaf in nest.flatten(returned)]
-    structured = nest.pack_sequence_as(returned, [leaf for leaf, _ in pairs])
-    return structured, flat, [place for _, place in pairs]
-
-
-def _filled(structure: Any, leaves: Sequence[Any], places: Sequence[Any], flat: Sequence[Any]) -> Any:
-    """A structure with values in place of the tensors among its leaves."""
-    filled: list[Any] = []
-    for leaf, place in zip(leaves, places, strict=True):
-        if place is None:
-            filled.append(None)
-        elif isinstance(place, int):
-            filled.append(flat[place])
-        else:
-            filled.append(composites.rebuilt(leaf, flat[place[0] : place[0] + place[1]]))
-    return nest.pack_sequence_as(structure, filled) if nest.is_nested(structure) else filled[0]
 
 
 class Function:
@@ -424,7 +181,7 @@ class Function:
         args, kwargs = self._bound_arguments(args, kwargs)
         if self._input_signature is not None:
             args, kwargs = self._checked(args, kwargs), {}
-        return _canonical((tuple(args), dict(kwargs)), self._name)
+        return canonical((tuple(args), dict(kwargs)), self._name)
 
     def _bound_arguments(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Arguments in the order of the parameters, with defaults, of which an input signature need not speak."""
@@ -480,7 +237,7 @@ class Function:
     # ---------------------------------------------------------------------------------------------------------- tracing
     def _traced(self, signature: Signature) -> ConcreteFunction:
         key: Any = signature.key
-        specs = [(tensor.dtype.base, _raw(tensor)) for tensor in signature.tensors]
+        specs = [(tensor.dtype.base, raw_shape(tensor)) for tensor in signature.tensors]
         if self._input_signature is not None:
             key = "input_signature"
             parts = [part for spec in nest.flatten(self._input_signature) for part in spec._part_specs()]
@@ -492,11 +249,11 @@ class Function:
             self._traces_in_a_row = 0
             return found
         if self._input_signature is not None:  # which may know more of a value's shape than its parts tell
-            signature = _canonical((self._input_signature, {}), self._name)
+            signature = canonical((self._input_signature, {}), self._name)
         found = self._trace(signature, specs)
         self._concrete[key] = found
         if self._relax_shapes:
-            self._relaxed[_without_shapes(signature)] = (specs, found)
+            self._relaxed[without_shapes(signature)] = (specs, found)
         self._traces_in_a_row += 1
         if self._traces_in_a_row == MANY_TRACES:
             logging.warning(
@@ -510,16 +267,16 @@ class Function:
 
     def _of_relaxed_shapes(self, signature: Signature, specs: list[Any]) -> tuple[ConcreteFunction | None, list[Any]]:
         """What was traced for less known shapes, if it takes these tensors, else the shapes to trace for."""
-        known = self._relaxed.get(_without_shapes(signature))
+        known = self._relaxed.get(without_shapes(signature))
         if known is None:
             return None, specs
         wide, concrete = known
         if concrete is not None and all(
-            shapes.is_compatible(raw, other) and _is_wider(raw, other)
+            shapes.is_compatible(raw, other) and is_wider(raw, other)
             for (_, raw), (_, other) in zip(wide, specs, strict=True)
         ):
             return concrete, specs
-        joined = [(dtype, _common(raw, other)) for (dtype, raw), (_, other) in zip(wide, specs, strict=True)]
+        joined = [(dtype, common(raw, other)) for (dtype, raw), (_, other) in zip(wide, specs, strict=True)]
         return None, joined
 
     def _trace(self, signature: Signature, specs: list[tuple[Any, Any]]) -> ConcreteFunction:
@@ -547,7 +304,7 @@ class Function:
         args, kwargs = self._bound_arguments(args, kwargs)
         if self._input_signature is not None:
             args = self._checked(args, kwargs)
-        signature = _canonical((tuple(args), dict(kwargs)), self._name)
+        signature = canonical((tuple(args), dict(kwargs)), self._name)
         tensors = [convert_to_tensor(tensor) for tensor in signature.tensors]
         first = self._calls == 0
         self._calls += 1
@@ -566,7 +323,7 @@ class Function:
                     arguments.append(argument)
                 given, named = signature.rebuild(arguments)
                 returned = self._to_trace()(*given, **named)
-                structured, flat, places = _results(returned, graph, self._name)
+                structured, flat, places = results_of(returned, graph, self._name)
                 body.outputs = [local(body, tensor) for tensor in flat]
             body.control_outputs += implied_control_outputs(body)
             captured = body_ops.line_up([body])
@@ -574,7 +331,7 @@ class Function:
             attrs = {"f": body, "Tout": [output.dtype.base for output in body.outputs]}
             op = build_operation(kind, [tensors + captured], attrs, scope)
             body_ops.own(op)
-        return _in_place(structured, places, op._outputs, op)
+        return in_place(structured, places, op._outputs, op)
 
     def _inlined(self, graph: Any, signature: Signature, tensors: Sequence[Any]) -> Any:
         """Add the function's ops to a trace, which runs all that has an effect, as the function alone would."""
@@ -585,9 +342,9 @@ class Function:
         first = len(graph.current_body.operations)
         given, named = signature.rebuild(arguments)
         returned = self._to_trace()(*given, **named)
-        structured, flat, places = _results(returned, graph, self._name)
+        structured, flat, places = results_of(returned, graph, self._name)
         if places is not None:
-            return _in_place(structured, places, flat, None)
+            return in_place(structured, places, flat, None)
         effects = [op for op in graph.current_body.operations[first:] if _acts(op)]
         with graph.control_dependencies(effects):
             return build_operation("NoOp", [], {}, "done")
@@ -595,38 +352,6 @@ class Function:
 
 def _acts(op: Operation) -> bool:
     return op.definition.is_stateful and op.definition.makes is None
-
-
-def _in_place(structure: Any, places: Any, flat: Sequence[Any], op: Any) -> Any:
-    """What a call gives, from tensors in a row: ``op`` if the function returned none."""
-    if type(places) is int:
-        return flat[places]
-    return op if places is None else _filled(structure, nest.flatten(structure), places, flat)
-
-
-def _raw(tensor: Any) -> Any:
-    return shapes.as_raw(tensor.shape) if isinstance(tensor, TensorSpec) else tensor._shape
-
-
-def _without_shapes(signature: Signature) -> Any:
-    structure, *key = signature.key
-    return structure, *[_without_shape(part) for part in key]
-
-
-def _without_shape(part: Any) -> Any:
-    if len(part) != 2 or isinstance(part[0], type):
-        return part
-    return part[0], None if part[1] is None else len(part[1])
-
-
-def _is_wider(raw: Any, other: Any) -> bool:
-    return raw is None or (other is not None and all(a is None or a == b for a, b in zip(raw, other, strict=True)))
-
-
-def _common(raw: Any, other: Any) -> Any:
-    if raw is None or other is None or len(raw) != len(other):
-        return None
-    return tuple([a if a == b else None for a, b in zip(raw, other, strict=True)])
 
 
 @public("function", "contrib.eager.function")

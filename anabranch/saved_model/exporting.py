@@ -17,7 +17,8 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.graph import Graph
-from anabranch.eager.function import ConcreteFunction, Function
+from anabranch.eager.concrete_function import ConcreteFunction
+from anabranch.eager.function import Function
 from anabranch.ops.lookup.public_tables import tables_initializer
 from anabranch.saved_model import tag_constants
 from anabranch.saved_model.builder import SavedModelBuilder

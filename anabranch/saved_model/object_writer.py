@@ -30,7 +30,8 @@ from anabranch.core.graphdef.import_graph import import_graph_def
 from anabranch.core.protos import object_graph_pb2
 from anabranch.core.values import nest, shapes
 from anabranch.core.values.tensor_spec import TensorSpec
-from anabranch.eager.function import ConcreteFunction, Function
+from anabranch.eager.concrete_function import ConcreteFunction
+from anabranch.eager.function import Function
 from anabranch.eager.mode import EAGER
 from anabranch.ops.array.public_shapes import zeros
 from anabranch.ops.array.sources import placeholder

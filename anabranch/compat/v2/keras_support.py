@@ -21,7 +21,8 @@ from anabranch.core.graph.builder import current_stack
 from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.tensor import TensorLike
 from anabranch.core.values.composite_tensor import CompositeTensor
-from anabranch.eager.function import ConcreteFunction, Function
+from anabranch.eager.concrete_function import ConcreteFunction
+from anabranch.eager.function import Function
 from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.tensor import EagerTensor
 from anabranch.ragged import strings as ragged_strings

@@ -10,8 +10,9 @@ import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.values import nest
 from anabranch.keras.v1 import backend as K
-from anabranch.keras.v1 import losses, optimizers, saving, state
+from anabranch.keras.v1 import optimizers, saving, state
 from anabranch.keras.v1.fitting import batches as batch_sources
+from anabranch.keras.v1.fitting import model_data
 from anabranch.keras.v1.fitting import steps as step_kinds
 from anabranch.keras.v1.fitting.callback_list import CallbackList
 from anabranch.keras.v1.layer import Layer, registry
@@ -212,107 +213,6 @@ class Model(Network):
             metric.reset_states()
 
     # --------------------------------------------------------------------------------------------------------- batches
-    def _shapes(self) -> list[Any]:
-        return [K.int_shape(x) for x in self.inputs]
-
-    def _standard(
-        self, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None, kind: str = "train"
-    ) -> tuple[list[Any], list[Any], list[Any] | None]:
-        """Inputs, targets and weights as lists of arrays."""
-        if self.inputs is None:
-            names = ["input"] * (len(x) if isinstance(x, (list, tuple)) and batch_sources._is_array(x[0]) else 1)
-            self._ready(kind, batch_sources.as_list(x, names, "input"))
-        else:
-            self._ready(kind, [])
-        if isinstance(x, (tf.data.Dataset, tf.data.Iterator)):
-            x, y, sample_weight = batch_sources.one_batch(x)
-        inputs = batch_sources.as_list(x, self.input_names, "input")
-        if not inputs and getattr(self._steps, "inputs", self.inputs):
-            raise ValueError(
-                f"No data provided for {self.input_names[0]!r}. Need data for each key in: {self.input_names}\n"
-                + errors.message("no data", "arrays, tensors or a dataset", "the tensors that the model was trained on")
-            )
-        if inputs and not any(isinstance(one, tf.Tensor) for one in inputs):
-            inputs = [
-                one[:, 0] if one.ndim == 2 and one.shape[1] == 1 and shape is not None and len(shape) == 1 else one
-                for one, shape in zip(inputs, self._shapes(), strict=True)
-            ]
-            batch_sources.check_shapes(inputs, self.input_names, self._shapes(), "input")
-        if kind == "predict":
-            return inputs, [], None
-        compiled = self._compiled
-        names = [compiled.names[i] for i in compiled.trained]
-        has_own = isinstance(self._steps, step_kinds.GraphSteps) and not self._steps.fed_targets
-        targets = [] if has_own or not names else batch_sources.as_list(y, names, "target")
-        if not has_own:
-            self._check_targets(targets, inputs)
-        weights = batch_sources.sample_weights(sample_weight, class_weight, targets or inputs, names)
-        return inputs, targets, weights
-
-    def _check_targets(self, targets: list[Any], inputs: list[Any]) -> None:
-        shapes, functions = [], []
-        for i, target in zip(self._compiled.trained, targets, strict=True):
-            shape = K.int_shape(self.outputs[i])
-            function = getattr(self._compiled.losses[i], "fn", None)
-            known = getattr(function, "__module__", "").endswith("keras.v1.losses")
-            sparse = function is losses.sparse_categorical_crossentropy
-            shapes.append(((*shape[:-1], 1) if sparse else shape) if known and hasattr(target, "ndim") else None)
-            functions.append(function)
-        names = [self._compiled.names[i] for i in self._compiled.trained]
-        shapes = [
-            None if s is None or (f is losses.sparse_categorical_crossentropy and len(s) != t.ndim) else s
-            for s, f, t in zip(shapes, functions, targets, strict=True)
-        ]
-        batch_sources.check_shapes(targets, names, shapes, "target")
-        if targets and all(hasattr(x, "shape") and not isinstance(x, tf.Tensor) for x in [*inputs, *targets]):
-            batch_sources.rows_of([*inputs, *targets])
-
-    def _data(
-        self,
-        x: Any,
-        y: Any,
-        sample_weight: Any,
-        class_weight: Any,
-        batch_size: Any,
-        steps: Any,
-        shuffle: Any,
-        kind: str,
-    ) -> Any:
-        if batch_sources.is_dataset(x):
-            batch_sources.check_dataset(x, y, batch_size, steps, "steps_per_epoch" if kind == "train" else "steps")
-        if batch_sources.is_generator(x):
-            if y is not None:
-                raise ValueError(
-                    "`y` argument is not supported when data is a generator or Sequence "
-                    "instance. Instead pass targets as "
-                    "the second element of the generator.\n"
-                    + errors.message("a generator and targets", "targets within the batches", "fit(generator)")
-                )
-
-            def prepare(element: Any) -> Any:
-                parts = (
-                    element
-                    if isinstance(element, tuple) or (isinstance(element, list) and kind != "predict")
-                    else (element,)
-                )
-                if not 1 <= len(parts) <= 3:
-                    raise ValueError(
-                        f"Output of generator should be a tuple `(x, y, sample_weight)` or `(x, y)`. Found: {element}\n"
-                        + errors.message(f"{len(parts)} parts", "one to three", "yield x, y")
-                    )
-                parts = [nest.map_structure(_value, part) for part in parts]
-                given = (*parts, None, None)[:3]
-                inputs, targets, weights = self._standard(given[0], given[1], given[2], class_weight, kind)
-                return [inputs, targets, *([weights] if weights is not None else [])]
-
-            return batch_sources.Batches(x, steps, prepare, bool(shuffle))
-        inputs, targets, weights = self._standard(x, y, sample_weight, class_weight, kind)
-        groups = [inputs, targets, *([weights] if weights is not None else [])]
-        has_tensors = any(isinstance(one, tf.Tensor) for one in [*inputs, *targets])
-        if has_tensors or not inputs or steps is not None:
-            return batch_sources.Repeated(groups, steps, "steps_per_epoch" if kind == "train" else "steps")
-        return batch_sources.Arrays(groups, batch_size or 32, shuffle)
-
     def _run(self, kind: str, batch: Any) -> list[Any]:
         inputs, targets = batch[0], batch[1]
         return self._steps.run(kind, inputs, targets, batch[2] if len(batch) > 2 else None)
@@ -371,11 +271,21 @@ class Model(Network):
         validation: Any = None
         if validation_data is not None:
             if batch_sources.is_generator(validation_data):
-                validation = self._data(validation_data, None, None, None, None, validation_steps, False, "test")
+                validation = model_data.source(
+                    self, validation_data, None, None, None, None, validation_steps, False, "test"
+                )
             else:
                 parts = (*validation_data, None)[:3]
-                validation = self._data(
-                    parts[0], parts[1], parts[2], None, batch_size, validation_steps, validation_steps is None, "test"
+                validation = model_data.source(
+                    self,
+                    parts[0],
+                    parts[1],
+                    parts[2],
+                    None,
+                    batch_size,
+                    validation_steps,
+                    validation_steps is None,
+                    "test",
                 )
         elif validation_split:
             if batch_sources.is_generator(x):
@@ -383,14 +293,16 @@ class Model(Network):
                     "`validation_split` is not supported for batches.\n"
                     + errors.message("validation_split and batches", "arrays", "validation_data=...")
                 )
-            inputs, targets, weights = self._standard(x, y, sample_weight, class_weight)
+            inputs, targets, weights = model_data.standard(self, x, y, sample_weight, class_weight)
             groups = [inputs, targets, *([weights] if weights is not None else [])]
             at = int(inputs[0].shape[0] * (1.0 - validation_split))
             halves = [batch_sources.split(group, at) for group in groups]
             validation = batch_sources.Arrays([after for _, after in halves], batch_size or 32, shuffle=True)
             data: Any = batch_sources.Arrays([before for before, _ in halves], batch_size or 32, shuffle)
         if validation_data is not None or not validation_split:
-            data = self._data(x, y, sample_weight, class_weight, batch_size, steps_per_epoch, shuffle, "train")
+            data = model_data.source(
+                self, x, y, sample_weight, class_weight, batch_size, steps_per_epoch, shuffle, "train"
+            )
         return self._train(
             data, validation, epochs, initial_epoch, verbose, callbacks, validation_freq, batch_size or 32
         )
@@ -502,7 +414,7 @@ class Model(Network):
         Returns:
             The loss, or a list of the loss and the metrics.
         """
-        data = self._data(x, y, sample_weight, None, batch_size, steps, False, "test")
+        data = model_data.source(self, x, y, sample_weight, None, batch_size, steps, False, "test")
         self.reset_metrics()
         running = CallbackList.of(
             self,
@@ -536,7 +448,7 @@ class Model(Network):
         use_multiprocessing: bool = False,
     ) -> Any:
         """The outputs for data, as arrays; arguments are those of :meth:`fit`."""
-        data = self._data(x, None, None, None, batch_size, steps, False, "predict")
+        data = model_data.source(self, x, None, None, None, batch_size, steps, False, "predict")
         running = CallbackList.of(
             self,
             callbacks,
@@ -567,12 +479,12 @@ class Model(Network):
         self, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None, reset_metrics: bool = True
     ) -> Any:
         """One step of training; returns the loss, or a list of the loss and the metrics."""
-        inputs, targets, weights = self._standard(x, y, sample_weight, class_weight)
+        inputs, targets, weights = model_data.standard(self, x, y, sample_weight, class_weight)
         return self._one("train", inputs, targets, weights, reset_metrics)
 
     def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, reset_metrics: bool = True) -> Any:
         """The loss on a batch, or a list of the loss and the metrics."""
-        inputs, targets, weights = self._standard(x, y, sample_weight, None, "test")
+        inputs, targets, weights = model_data.standard(self, x, y, sample_weight, None, "test")
         return self._one("test", inputs, targets, weights, reset_metrics)
 
     def _one(self, kind: str, inputs: Any, targets: Any, weights: Any, reset_metrics: bool) -> Any:
@@ -584,7 +496,7 @@ class Model(Network):
 
     def predict_on_batch(self, x: Any) -> Any:
         """The outputs for a batch, as arrays."""
-        inputs, _, _ = self._standard(x, kind="predict")
+        inputs, _, _ = model_data.standard(self, x, kind="predict")
         return single(self._run("predict", [[_evaluated(a) for a in inputs], []]))
 
     def fit_generator(
@@ -693,10 +605,6 @@ class _Uncompiled:
         self.trained: list[int] = []
         self.losses: list[Any] = []
         self.modes: list[Any] = []
-
-
-def _value(x: Any) -> Any:
-    return x.numpy() if isinstance(x, tf.Tensor) and x.has_value else x
 
 
 def _evaluated(x: Any) -> Any:

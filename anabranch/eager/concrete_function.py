@@ -1,0 +1,184 @@
+"""A Python function traced for one signature: its graph, and what a call of it gives.
+
+What the Python function returned is kept as a structure whose leaves are tensors of the graph; a call fills it with
+tensors that have values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core import errors
+from anabranch.core.graph import composites
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.graph import Graph
+from anabranch.core.graph.operation import GraphTensor, Operation
+from anabranch.core.graph.tensor import Tensor
+from anabranch.core.values import nest
+from anabranch.core.values.tensor_spec import TensorSpec
+from anabranch.eager import recording
+from anabranch.eager.function_graph import FunctionGraph
+from anabranch.eager.graph_function import GraphFunction
+from anabranch.eager.signature import Signature
+
+
+class ConcreteFunction:
+    """A function traced for one signature.
+
+    Args:
+        name: what messages call it.
+        python_function: what is traced.
+        signature: for which arguments.
+        specs: for each tensor among these its dtype and shape, which may be less known.
+    """
+
+    def __init__(
+        self, name: str, python_function: Callable[..., Any], signature: Signature, specs: Sequence[tuple[Any, Any]]
+    ) -> None:
+        self.name = name
+        self.graph = graph = FunctionGraph(name)
+        self._specs = list(specs)
+        with graph.as_default(), recording.stopped():
+            arguments = [
+                graph.placeholder(dtype, shape, _name_of(tensor, i))
+                for i, ((dtype, shape), tensor) in enumerate(zip(specs, signature.tensors, strict=True))
+            ]
+            for argument, tensor in zip(arguments, signature.tensors, strict=True):
+                argument._handle = getattr(tensor, "_handle", None)
+            args, kwargs = signature.rebuild(arguments)
+            self.structured_input_signature = nest.map_structure(_spec_of, (tuple(args), dict(kwargs)))
+            returned = python_function(*args, **kwargs)
+            self.structured_outputs, flat, self._places = results_of(returned, graph, name)
+        self._leaves = nest.flatten(self.structured_outputs)
+        self._function = GraphFunction.of_graph(graph, arguments, flat)
+
+    @property
+    def inputs(self) -> list[GraphTensor]:
+        """The graph's tensors that a call feeds, those that stand for values from outside last."""
+        return list(self._function.feeds)
+
+    @property
+    def outputs(self) -> list[GraphTensor]:
+        """The graph's tensors that a call gives."""
+        return list(self._function.results)
+
+    @property
+    def captured_inputs(self) -> list[Any]:
+        """Values and handles from outside."""
+        function = self._function
+        return [*[outer for outer, _ in function.captured], *[outer for outer, _ in function.handles]]
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """The variables that the function uses."""
+        found = [getattr(outer, "_variable", lambda: None)() for outer, _ in self._function.handles]
+        return tuple([variable for variable in found if variable is not None])
+
+    @property
+    def trainable_variables(self) -> tuple[Any, ...]:
+        """Those of them that optimizers change."""
+        return tuple([variable for variable in self.variables if variable.trainable])
+
+    @property
+    def output_shapes(self) -> Any:
+        """Shapes of the results."""
+        return nest.map_structure(lambda leaf: getattr(leaf, "shape", None), self.structured_outputs)
+
+    @property
+    def output_dtypes(self) -> Any:
+        """Dtypes of the results."""
+        return nest.map_structure(lambda leaf: getattr(leaf, "dtype", None), self.structured_outputs)
+
+    def pretty_printed_signature(self, verbose: bool = True) -> str:
+        """Arguments and results with their dtypes and shapes, a line each below the function's name."""
+        arguments = [f"    {tensor.op.name}: {tensor.dtype.name}, shape={tensor.shape}" for tensor in self.inputs]
+        if not verbose:
+            return f"{self.name}({', '.join(tensor.op.name for tensor in self.inputs)})"
+        results = [f"    {tensor.dtype.name}, shape={tensor.shape}" for tensor in self.outputs]
+        return "\n".join([self.name, "  Args:", *arguments, "  Returns:", *results])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The results for tensors, in the order of the function's arguments."""
+        tensors = [leaf for leaf in nest.flatten((args, kwargs)) if isinstance(leaf, Tensor | np.ndarray | np.generic)]
+        if len(tensors) != len(self._specs):
+            raise TypeError(
+                errors.message(
+                    f"{len(tensors)} tensors for {self.name}",
+                    f"{len(self._specs)} tensors",
+                    "pass one for each argument",
+                )
+            )
+        given = [convert_to_tensor(tensor, dtype) for tensor, (dtype, _) in zip(tensors, self._specs, strict=True)]
+        return self.call(given)
+
+    def call(self, tensors: Sequence[Any]) -> Any:
+        """The results for these tensors."""
+        flat = self._function.call(tensors)
+        places = self._places
+        if type(places) is int:
+            return flat[places]
+        return None if places is None else filled(self.structured_outputs, self._leaves, places, flat)
+
+
+def _spec_of(leaf: Any) -> Any:
+    return TensorSpec(leaf._shape, leaf.dtype.base, leaf.op.name) if isinstance(leaf, GraphTensor) else leaf
+
+
+def _name_of(tensor: Any, number: int) -> str:
+    return getattr(tensor, "name", None) or f"argument_{number}" if isinstance(tensor, TensorSpec) else f"x{number}"
+
+
+def results_of(returned: Any, graph: Graph, name: str) -> tuple[Any, list[GraphTensor], Any]:
+    """What a function returned, with tensors of the graph; these in a row; and where each leaf is among them."""
+    flat: list[Any] = []
+
+    def leaf_of(leaf: Any) -> tuple[Any, Any]:
+        if leaf is None or isinstance(leaf, Operation):
+            return None, None
+        if composites.is_composite(leaf):
+            parts = composites.parts(leaf)
+            first = len(flat)
+            flat.extend([convert_to_tensor(part) for part in parts if part is not None])
+            return leaf, (first, len(flat) - first)
+        try:
+            tensor = convert_to_tensor(leaf)
+        except (TypeError, ValueError) as problem:
+            raise TypeError(
+                "To be compatible with tf.contrib.eager.defun, Python functions must return zero or more Tensors; in "
+                f"compilation of {name}, found return value of type {type(leaf).__name__}, which is not a Tensor.\n"
+                + errors.message(
+                    f"{leaf!r} from {name} ({problem})", "tensors, or structures of them", "return a tensor"
+                )
+            ) from problem
+        flat.append(convert_to_tensor(tensor))
+        return flat[-1], len(flat) - 1
+
+    if not nest.is_nested(returned):
+        leaf, place = leaf_of(returned)
+        return leaf, flat, place if not isinstance(place, tuple) else [place]
+    pairs = [leaf_of(leaf) for leaf in nest.flatten(returned)]
+    structured = nest.pack_sequence_as(returned, [leaf for leaf, _ in pairs])
+    return structured, flat, [place for _, place in pairs]
+
+
+def filled(structure: Any, leaves: Sequence[Any], places: Sequence[Any], flat: Sequence[Any]) -> Any:
+    """A structure with values in place of the tensors among its leaves."""
+    filled: list[Any] = []
+    for leaf, place in zip(leaves, places, strict=True):
+        if place is None:
+            filled.append(None)
+        elif isinstance(place, int):
+            filled.append(flat[place])
+        else:
+            filled.append(composites.rebuilt(leaf, flat[place[0] : place[0] + place[1]]))
+    return nest.pack_sequence_as(structure, filled) if nest.is_nested(structure) else filled[0]
+
+
+def in_place(structure: Any, places: Any, flat: Sequence[Any], op: Any) -> Any:
+    """What a call gives, from tensors in a row: ``op`` if the function returned none."""
+    if type(places) is int:
+        return flat[places]
+    return op if places is None else filled(structure, nest.flatten(structure), places, flat)

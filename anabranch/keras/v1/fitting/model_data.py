@@ -1,0 +1,122 @@
+"""The data that a model is given, as batches of what it takes: arrays, tensors, datasets, generators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anabranch as tf
+from anabranch.core import errors
+from anabranch.core.values import nest
+from anabranch.keras.v1 import backend as K
+from anabranch.keras.v1 import losses
+from anabranch.keras.v1.fitting import batches as batch_sources
+from anabranch.keras.v1.fitting import steps as step_kinds
+
+
+def _shapes(model: Any) -> list[Any]:
+    return [K.int_shape(x) for x in model.inputs]
+
+
+def standard(
+    model: Any, x: Any, y: Any = None, sample_weight: Any = None, class_weight: Any = None, kind: str = "train"
+) -> tuple[list[Any], list[Any], list[Any] | None]:
+    """Inputs, targets and weights as lists of arrays."""
+    if model.inputs is None:
+        names = ["input"] * (len(x) if isinstance(x, (list, tuple)) and batch_sources._is_array(x[0]) else 1)
+        model._ready(kind, batch_sources.as_list(x, names, "input"))
+    else:
+        model._ready(kind, [])
+    if isinstance(x, (tf.data.Dataset, tf.data.Iterator)):
+        x, y, sample_weight = batch_sources.one_batch(x)
+    inputs = batch_sources.as_list(x, model.input_names, "input")
+    if not inputs and getattr(model._steps, "inputs", model.inputs):
+        raise ValueError(
+            f"No data provided for {model.input_names[0]!r}. Need data for each key in: {model.input_names}\n"
+            + errors.message("no data", "arrays, tensors or a dataset", "the tensors that the model was trained on")
+        )
+    if inputs and not any(isinstance(one, tf.Tensor) for one in inputs):
+        inputs = [
+            one[:, 0] if one.ndim == 2 and one.shape[1] == 1 and shape is not None and len(shape) == 1 else one
+            for one, shape in zip(inputs, _shapes(model), strict=True)
+        ]
+        batch_sources.check_shapes(inputs, model.input_names, _shapes(model), "input")
+    if kind == "predict":
+        return inputs, [], None
+    compiled = model._compiled
+    names = [compiled.names[i] for i in compiled.trained]
+    has_own = isinstance(model._steps, step_kinds.GraphSteps) and not model._steps.fed_targets
+    targets = [] if has_own or not names else batch_sources.as_list(y, names, "target")
+    if not has_own:
+        _check_targets(model, targets, inputs)
+    weights = batch_sources.sample_weights(sample_weight, class_weight, targets or inputs, names)
+    return inputs, targets, weights
+
+
+def _check_targets(model: Any, targets: list[Any], inputs: list[Any]) -> None:
+    shapes, functions = [], []
+    for i, target in zip(model._compiled.trained, targets, strict=True):
+        shape = K.int_shape(model.outputs[i])
+        function = getattr(model._compiled.losses[i], "fn", None)
+        known = getattr(function, "__module__", "").endswith("keras.v1.losses")
+        sparse = function is losses.sparse_categorical_crossentropy
+        shapes.append(((*shape[:-1], 1) if sparse else shape) if known and hasattr(target, "ndim") else None)
+        functions.append(function)
+    names = [model._compiled.names[i] for i in model._compiled.trained]
+    shapes = [
+        None if s is None or (f is losses.sparse_categorical_crossentropy and len(s) != t.ndim) else s
+        for s, f, t in zip(shapes, functions, targets, strict=True)
+    ]
+    batch_sources.check_shapes(targets, names, shapes, "target")
+    if targets and all(hasattr(x, "shape") and not isinstance(x, tf.Tensor) for x in [*inputs, *targets]):
+        batch_sources.rows_of([*inputs, *targets])
+
+
+def source(
+    model: Any,
+    x: Any,
+    y: Any,
+    sample_weight: Any,
+    class_weight: Any,
+    batch_size: Any,
+    steps: Any,
+    shuffle: Any,
+    kind: str,
+) -> Any:
+    if batch_sources.is_dataset(x):
+        batch_sources.check_dataset(x, y, batch_size, steps, "steps_per_epoch" if kind == "train" else "steps")
+    if batch_sources.is_generator(x):
+        if y is not None:
+            raise ValueError(
+                "`y` argument is not supported when data is a generator or Sequence "
+                "instance. Instead pass targets as "
+                "the second element of the generator.\n"
+                + errors.message("a generator and targets", "targets within the batches", "fit(generator)")
+            )
+
+        def prepare(element: Any) -> Any:
+            parts = (
+                element
+                if isinstance(element, tuple) or (isinstance(element, list) and kind != "predict")
+                else (element,)
+            )
+            if not 1 <= len(parts) <= 3:
+                raise ValueError(
+                    f"Output of generator should be a tuple `(x, y, sample_weight)` or `(x, y)`. Found: {element}\n"
+                    + errors.message(f"{len(parts)} parts", "one to three", "yield x, y")
+                )
+            parts = [nest.map_structure(_value, part) for part in parts]
+            given = (*parts, None, None)[:3]
+            inputs, targets, weights = standard(model, given[0], given[1], given[2], class_weight, kind)
+            return [inputs, targets, *([weights] if weights is not None else [])]
+
+        return batch_sources.Batches(x, steps, prepare, bool(shuffle))
+    inputs, targets, weights = standard(model, x, y, sample_weight, class_weight, kind)
+    groups = [inputs, targets, *([weights] if weights is not None else [])]
+    has_tensors = any(isinstance(one, tf.Tensor) for one in [*inputs, *targets])
+    if has_tensors or not inputs or steps is not None:
+        return batch_sources.Repeated(groups, steps, "steps_per_epoch" if kind == "train" else "steps")
+    return batch_sources.Arrays(groups, batch_size or 32, shuffle)
+
+
+def _value(x: Any) -> Any:
+    return x.numpy() if isinstance(x, tf.Tensor) and x.has_value else x
