@@ -467,8 +467,8 @@ class Form:
         """The fetches, once they are there, where the programs left them."""
         fetched = [None if at is None else values[at] for at in self.fetches]
         for value in fetched:
-            if value is not None:
-                engine.wait_for(value)
+            if hasattr(value, "block_until_ready"):
+                value.block_until_ready()
         return fetched
 
     def raw(self, values: Sequence[Any], current: Sequence[Version]) -> list[Any]:
