@@ -324,9 +324,13 @@ class Form:
         if not self.shows:
             self.updates = self.writes_at
         self.fetches: list[int | None] = self._sources_of(step, plan.fetch_keys) if is_last else []
-        computed = {
-            places[key] for item in segment.items if isinstance(item, ProgramItem) for key in item.program.outputs
-        }
+        programs = [item.program for item in segment.items if isinstance(item, ProgramItem)]
+        computed = {places[key] for program in programs for key in program.outputs}
+        replaced = {places[key] for program in programs for key in program.donated.values()}
+        self._same_shapes = not any(attempt.used[item][0].facts.dynamic for item in attempt.used) and (
+            computed | replaced
+        ).issuperset([at for _, at in self.writes_at])
+        """Whether all that is written comes from programs: in the shapes that it had, as the layout held after it."""
         computed.difference_update([at for _, at in self.writes_at])  # what becomes a version may be given away
         self._may_share = computed.issuperset([at for at in self.fetches if at is not None])
         """Whether all fetches are results of programs that nobody will change."""
@@ -424,7 +428,7 @@ class Form:
                 fetched = self.collect(values, current, reserved, transaction.too_late)
             updates = self.writes_at if transaction.may_be_left else self.updates
             if updates or advances:
-                transaction.commit([(slot, values[at]) for slot, at in updates], advances)
+                transaction.commit([(slot, values[at]) for slot, at in updates], advances, self._same_shapes)
             elif transaction.may_be_left:
                 token.raise_if_cancelled()
             return fetched
@@ -467,7 +471,7 @@ class Form:
         """The fetches, once they are there, where the programs left them."""
         fetched = [None if at is None else values[at] for at in self.fetches]
         for value in fetched:
-            if hasattr(value, "block_until_ready"):
+            if value is not None and hasattr(value, "block_until_ready"):
                 value.block_until_ready()
         return fetched
 

@@ -148,8 +148,18 @@ class Transaction:
         if not layout.holds:
             raise OtherLayout
 
-    def commit(self, updates: Sequence[tuple[Slot, Any]], advances: Iterable[tuple[RandomCounter, int]]) -> None:
+    def commit(
+        self,
+        updates: Sequence[tuple[Slot, Any]],
+        advances: Iterable[tuple[RandomCounter, int]],
+        same_shapes: bool = False,
+    ) -> None:
         """Make new values current, all at once, and moves random streams; nothing may fail any more.
+
+        Args:
+            updates: variables with their new values.
+            advances: random streams, and how far they move.
+            same_shapes: whether these variables are known to have values of these shapes.
 
         Raises:
             OpError: the step was cancelled, or is past its deadline.
@@ -160,7 +170,7 @@ class Transaction:
         if not self.shown and (self.may_be_left or not self.taken):  # else it is too late for the step to be cancelled
             self.token.begin_commit()
         if updates:
-            self.manager.publish(updates)
+            self.manager.publish(updates, same_shapes)
         for counter, position in positions:
             counter.position = position
         self.token.end_commit()

@@ -409,13 +409,22 @@ class ResourceManager:
                 version.taken = True
             return True
 
-    def publish(self, updates: Sequence[tuple[Slot, Any]]) -> None:
-        """Make new values current, all at once: what can fail for want of memory comes first."""
+    def publish(self, updates: Sequence[tuple[Slot, Any]], same_shapes: bool = False) -> None:
+        """Make new values current, all at once: what can fail for want of memory comes first.
+
+        Args:
+            updates: variables with their new values.
+            same_shapes: whether these variables are known to have values of these shapes.
+        """
         versions = _versions([value for _, value in updates])
         with self.changed:
-            reshaped = [
-                slot for slot, value in updates if slot.version is None or slot.version.unexposed.shape != value.shape
-            ]
+            reshaped: list[Slot] = []
+            if not same_shapes:
+                reshaped += [
+                    slot
+                    for slot, value in updates
+                    if slot.version is None or slot.version.unexposed.shape != value.shape
+                ]
             for slot in reshaped:  # whoever asks a layout in vain looks again: no harm if nothing follows
                 slot.end_layouts()
             for (slot, _), version in zip(updates, versions, strict=True):
