@@ -12,13 +12,13 @@ from anabranch.core.graph import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.tensor import Tensor
-from anabranch.eager import derivatives, function, mode, recording, tape
+from anabranch.eager import derivatives, mode, recording, tape
+from anabranch.eager.function import defun, function
 from anabranch.eager.mode import EAGER, eager_mode, executing_eagerly, graph_mode
 from anabranch.eager.tape import GradientTape, record_operation
 from anabranch.eager.tensor import EagerTensor
 
 in_eager_mode = executing_eagerly
-defun = function.defun
 stop_recording = recording.stopped
 implicit_grad = derivatives.implicit_gradients
 implicit_val_and_grad = derivatives.implicit_value_and_gradients
@@ -211,10 +211,12 @@ __all__ = [
     "EagerTensor",
     "GradientTape",
     "context",
+    "defun",
     "device",
     "eager_mode",
     "enabled",
     "executing_eagerly",
+    "function",
     "graph_mode",
     "in_eager_mode",
     "record_operation",

@@ -20,6 +20,7 @@ import anabranch as tf
 from anabranch.compat import (
     eager_names,
     file_io,
+    hook,
     inspection,
     internals,
     layer_utilities,
@@ -101,6 +102,12 @@ def test_version_one_is_the_usual_one() -> None:
         tf.enable_v2_tensorshape()
     with eager_names.eager_mode():
         assert tf.executing_eagerly()
+
+
+@pytest.mark.parametrize("module", ["def_function", "function"])
+def test_functions_of_the_internal_modules_are_the_public_ones(module: str) -> None:
+    assert hook.resolve_value(f"python.eager.{module}", "function") is tf.function
+    assert hook.resolve_value(f"python.eager.{module}", "defun") is tf.contrib.eager.defun
 
 
 def test_machine() -> None:

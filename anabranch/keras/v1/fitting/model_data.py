@@ -82,6 +82,7 @@ def source(
     shuffle: Any,
     kind: str,
 ) -> Any:
+    """What gives a model its batches of inputs, targets and weights, from data in any form that `fit` takes."""
     if batch_sources.is_dataset(x):
         batch_sources.check_dataset(x, y, batch_size, steps, "steps_per_epoch" if kind == "train" else "steps")
     if batch_sources.is_generator(x):
