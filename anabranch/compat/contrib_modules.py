@@ -120,6 +120,9 @@ _TEXT = {
     "predictor": """
     .: contrib_estimator_predictor core_estimator_predictor predictor predictor_factories saved_model_predictor
     """,
+    "quantize": """
+    python: common fold_batch_norms graph_matcher input_to_ops quant_ops quantize quantize_graph
+    """,
     "recurrent": """
     python.ops: functional_rnn recurrent
     """,

@@ -344,6 +344,16 @@ losses.wargs losses.python.losses_impl losses.python.losses_wargs: contrib.gan.l
 """,
     "contrib.gan.python.",
 )
+_table(
+    """
+common fold_batch_norms: @contrib.quantize.folding
+graph_matcher: @contrib.quantize.patterns
+input_to_ops quantize: @contrib.quantize.insertion
+quant_ops: @contrib.quantize.ranges
+quantize_graph: contrib.quantize
+""",
+    "contrib.quantize.python.",
+)
 # Where modules of some parts of tf.contrib look besides.
 _BESIDE_CONTRIB = {
     "contrib.rnn": " nn.rnn_cell @compat.internal.layer_names @compat.internal.private_names",

@@ -17,7 +17,6 @@ INSTEAD = {
     "contrib.estimator": "a training loop with tf.train.MonitoredTrainingSession",
     "contrib.factorization": "scikit-learn",
     "contrib.learn": "a training loop with tf.train.MonitoredTrainingSession",
-    "contrib.quantize": "float graphs",
     "contrib.tensor_forest": "scikit-learn",
     "contrib.tensorrt": "the session, which XLA compiles",
     "contrib.timeseries": "statsmodels",

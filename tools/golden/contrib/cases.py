@@ -439,3 +439,83 @@ def loss_scales(tf):
         return {"seen": np.array(seen), "gradient": gradient, "fixed": session.run(fixed.get_loss_scale())}
 
     return steps
+
+
+# --------------------------------------------------------------------------------------------- graphs of few bits
+def _quantized(name, build, rewrite):
+    """Enter a case: outputs, gradients and variables of a rewritten net over three steps."""
+
+    def case_of(tf):
+        x = tf.placeholder(tf.float32, [4, 6, 6, 3], name="x")
+        y = build(tf, x)
+        rewrite(tf.contrib.quantize)
+        # What is left of the averages' updates.
+        updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+        loss = tf.reduce_mean(tf.square(tf.identity(y)))
+        y = tf.get_default_graph().get_tensor_by_name("out:0")
+        gradients = tf.gradients(tf.reduce_mean(tf.square(y)) + 0.0 * loss, tf.trainable_variables())
+
+        def steps(session):
+            session.run(tf.global_variables_initializer())
+            variables = sorted(tf.global_variables(), key=lambda v: v.op.name)
+            # Names first, since quantities of one kind have values of one kind.
+            for index, v in enumerate(v for v in variables if "quant" not in v.op.name):
+                values = numbers(*v.shape.as_list(), start=float(index))
+                v.load(abs(values) + 0.5 if "variance" in v.op.name else values, session)
+            result = {}
+            for step in range(3):
+                feed = {x: numbers(4, 6, 6, 3, start=step * 1.3, scale=1.0 + step)}
+                got = session.run([y] + [g for g in gradients if g is not None], feed)
+                session.run(updates, feed)
+                result.update({f"step{step}_{index}": value for index, value in enumerate(got)})
+            kept = session.run({v.op.name: v for v in variables})
+            result.update({key: value for key, value in kept.items() if "quant" in key})
+            return {key: _shortened(value) for key, value in result.items()}
+
+        return steps
+
+    CASES["quantize_" + name] = case_of
+
+
+def _shortened(value):
+    """A large array by its absolute sum and two elements."""
+    value = np.asarray(value, np.float64)
+    return value if value.size <= 24 else np.array([np.abs(value).sum(), value.flat[7], value.flat[-1]])
+
+
+def _convolution(fused, is_training=True, scale=True):
+    def build(tf, x):
+        layers = tf.contrib.layers
+        norm = {"fused": fused, "is_training": is_training, "scale": scale, "decay": 0.5}
+        options = {"normalizer_fn": layers.batch_norm, "normalizer_params": norm}
+        y = layers.conv2d(x, 4, 3, activation_fn=tf.nn.relu6, scope="first", **options)
+        y = layers.separable_conv2d(y, None, 3, 1, activation_fn=tf.nn.relu, scope="second", **options)
+        y = layers.fully_connected(layers.flatten(y), 3, activation_fn=None, scope="third")
+        return tf.identity(y, name="out")
+
+    return build
+
+
+def _bypasses(tf, x):
+    layers = tf.contrib.layers
+    y = layers.conv2d(x, 3, 3, activation_fn=None, scope="a/first")
+    y = tf.nn.relu(tf.add(y, x, name="a/sum"), name="a/Relu")
+    y = layers.conv2d(y, 3, 3, activation_fn=tf.nn.relu, scope="a/second")
+    y = tf.add(y, x, name="a/later")
+    return tf.identity(y, name="out")
+
+
+_quantized("plain", _convolution(False), lambda kind: kind.create_training_graph())
+_quantized("fused", _convolution(True), lambda kind: kind.create_training_graph())
+_quantized("unscaled", _convolution(False, scale=False), lambda kind: kind.create_training_graph())
+_quantized("trained", _convolution(False, False), lambda kind: kind.create_eval_graph())
+_quantized("trained_fused", _convolution(True, False), lambda kind: kind.create_eval_graph())
+_quantized("delayed", _convolution(False), lambda kind: kind.create_training_graph(quant_delay=3))
+_quantized("frozen", _convolution(False), lambda kind: kind.experimental_create_training_graph(None, freeze_bn_delay=2))
+_quantized("bypasses", _bypasses, lambda kind: kind.create_training_graph())
+_quantized(
+    "four_bits",
+    _bypasses,
+    lambda kind: kind.experimental_create_training_graph(None, weight_bits=4, activation_bits=5, symmetric=True),
+)
+_quantized("scoped", _bypasses, lambda kind: kind.experimental_create_training_graph(None, scope="a/second"))
