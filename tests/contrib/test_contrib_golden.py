@@ -51,6 +51,6 @@ def test_values_are_those_of_tensorflow(name: str) -> None:
     assert result["variables"] == wanted["variables"]
     assert set(result["values"]) == set(wanted["values"])
     # What is rounded to codes may fall to the next one; sums stand for large arrays there.
-    tolerance = 1e-4 if name.startswith("quantize_") else 2e-5
+    tolerance = 5e-4 if name.startswith("quantize_") else 2e-5
     for key, value in wanted["values"].items():
         np.testing.assert_allclose(result["values"][key], value, rtol=tolerance, atol=2e-6, err_msg=key)
