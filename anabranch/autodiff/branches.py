@@ -125,7 +125,10 @@ def _bring_in(op: Operation, number: int, body: Body) -> None:
     assert forward is not None
     graph = op.graph
     for tensor, arg in placeholders(body):
-        outer, optional = _exposed(op, number, forward, tensor)
+        if tensor.op.body is forward:
+            outer, optional = _exposed(op, number, forward, tensor)
+        else:
+            outer, optional = _exposed_earlier(tensor)
         if not optional:
             bind(body, arg, outer)
             continue
@@ -136,6 +139,15 @@ def _bring_in(op: Operation, number: int, body: Body) -> None:
         value._handle = tensor._handle
         substitute(arg, value)
     drop_unused(body)
+
+
+def _exposed_earlier(tensor: Tensor) -> tuple[Tensor, bool]:
+    """The same for a tensor of the branch that ``forward``, a gradient itself, is the gradient of."""
+    home = tensor.op.body
+    owner = home.owner
+    assert owner is not None
+    number = next(k for k, use in enumerate(body_ops.bodies_of(owner)) if use.body is home)
+    return _exposed(owner, number, home, tensor)
 
 
 def _exposed(op: Operation, number: int, forward: Body, tensor: Tensor) -> tuple[Tensor, bool]:

@@ -18,7 +18,8 @@ import importlib.util
 import sys
 import threading
 import types
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import anabranch
@@ -48,8 +49,29 @@ _REPLACEABLE = {
 }
 
 
+_found: Callable[[types.ModuleType], dict[str, Any]] = vars(types.ModuleType)["__dict__"].__get__
+"""The names of a module that were asked for so far, and what else it holds."""
+
+
 class Facade(types.ModuleType):
-    """A module of TensorFlow; its names are found when they are asked for."""
+    """A module of TensorFlow; its names are found when they are asked for.
+
+    A program that takes its dictionary (``vars(tf.nn)``, ``tf.train.__dict__``), to go through it, finds all of them.
+    """
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        names = _found(self)
+        if self not in _complete:
+            path = below(self.__name__)
+            for name in listing(path):
+                if name not in names:
+                    try:
+                        names[name] = resolve(path, name)
+                    except AttributeError:
+                        continue  # it is listed, so that asking for it says what to write instead
+            _complete.add(self)
+        return names
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
@@ -57,7 +79,7 @@ class Facade(types.ModuleType):
         if name.startswith("__") and name.endswith("__") and name not in _VERSIONS:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         value = resolve(below(self.__name__), name)
-        self.__dict__[name] = value
+        _found(self)[name] = value
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -87,8 +109,11 @@ class Facade(types.ModuleType):
         return (module, own) if hasattr(module, own) else None
 
     def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *listing(below(self.__name__))})
+        return sorted({*_found(self), *listing(below(self.__name__))})
 
+
+_complete: weakref.WeakSet[Facade] = weakref.WeakSet()
+"""Modules whose dictionary has all that they list."""
 
 _originals: dict[tuple[str, str], Any] = {}
 """Functions of ours in whose place a program has put its own."""
@@ -225,10 +250,10 @@ class Finder:
         own = namespace(path) if internals.places(path) is None or not path else None
         module.__doc__ = own.__doc__ if own is not None else f"Names that programs import from {module.__name__}."
         if not path:
-            module.__dict__["__version__"] = anabranch.VERSION
-            module.__dict__["__git_version__"] = anabranch.GIT_VERSION
-            module.__dict__["__compiler_version__"] = anabranch.COMPILER_VERSION
-            module.__dict__["__file__"] = anabranch.__file__
+            _found(module)["__version__"] = anabranch.VERSION
+            _found(module)["__git_version__"] = anabranch.GIT_VERSION
+            _found(module)["__compiler_version__"] = anabranch.COMPILER_VERSION
+            _found(module)["__file__"] = anabranch.__file__
 
 
 _lock = threading.Lock()

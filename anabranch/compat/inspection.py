@@ -42,9 +42,14 @@ def getfullargspec(obj: Any) -> Any:
     return _full(target) if declared is None else declared
 
 
+def is_own(function: Any) -> bool:
+    """Whether a function is of this package: of one of its modules, or public under the package's own name."""
+    return str(getattr(function, "__module__", None)).partition(".")[0] == _OWN
+
+
 def _full(target: Any) -> inspect.FullArgSpec:
     """Arguments of a function; of ours those of the function that dispatchers are around, without annotations."""
-    if str(getattr(target, "__module__", None)).partition(".")[0] != _OWN:
+    if not is_own(target):
         return inspect.getfullargspec(target)
     innermost = inspect.unwrap(target, stop=lambda function: hasattr(function, "__signature__"))
     return inspect.getfullargspec(innermost)._replace(annotations={})

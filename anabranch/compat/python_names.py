@@ -40,8 +40,7 @@ def _getargspec(function: Any) -> Any:
     Functions of this package are annotated, those of TensorFlow 1.x were not: they are described without.
     """
     full = _from("inspect", "getfullargspec")(function)
-    own = getattr(inspect.unwrap(function), "__module__", None) or ""
-    if (full.kwonlyargs or full.annotations) and not own.startswith("anabranch."):
+    if (full.kwonlyargs or full.annotations) and not inspection.is_own(inspect.unwrap(function)):
         raise ValueError(
             "Function has keyword-only parameters or annotations, use inspect.signature() API which can support them"
         )

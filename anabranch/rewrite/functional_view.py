@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.core.contract import opdef
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
@@ -45,7 +46,7 @@ from anabranch.core.graph.regions import (
 )
 from anabranch.core.values import shapes
 from anabranch.ops.v1 import tensor_arrays
-from anabranch.rewrite import view_conditionals, view_loops
+from anabranch.rewrite import chosen_handles, view_conditionals, view_loops
 from anabranch.rewrite.view_lists import Lists
 from anabranch.rewrite.view_order import Order
 from anabranch.rewrite.view_place import Key, Place, does_more, is_static, replaced, scope_of
@@ -101,6 +102,8 @@ class Builder:
         self.order = Order()
         self.awaited: set[Operation] = set()
         """Ops that others wait for, by control edges or because they are fetched themselves."""
+        self.arguments: dict[Tensor, Tensor] = {}
+        """Argument of a body -> what it stands for in the body around, if that does not change."""
         self.replaced: dict[Tensor, Tensor] = {}
         """Tensors in whose place twins are taken."""
 
@@ -338,9 +341,12 @@ class Builder:
         if uses:
             with self.graph.building(place.body):
                 attrs, inputs = self._bodies(op, inputs, attrs)
-        with self.graph.building(place.body):
-            emitted = self.create(op.definition, inputs, attrs, op.name, controls)
-        emitted.user_site, emitted.original, emitted._device = op.user_site, op.original, op._device
+        if chosen_handles.chosen(op, inputs, self.arguments) is not None:
+            emitted = chosen_handles.emit(self, op, inputs, controls, place.body)
+        else:
+            with self.graph.building(place.body):
+                emitted = self.create(op.definition, inputs, attrs, op.name, controls)
+            emitted.user_site, emitted.original, emitted._device = op.user_site, op.original, op._device
         if uses:
             body_ops.own(emitted)
         self.user[emitted] = op
@@ -374,10 +380,12 @@ class Builder:
         for use in bodies_of(op):
             body = self.graph.new_body(use.body.name.rsplit("/", 1)[-1])
             env = {}
-            for arg in use.body.args:
+            for i, arg in enumerate(use.body.args):
                 new = body.add_arg(arg.dtype, arg._shape, arg.op.name.rsplit("/", 1)[-1])
                 new._handle, new._known = arg._handle, arg._known
                 env[arg] = new
+                if body_ops.is_invariant(arg):
+                    self.arguments[new] = inputs[use.first + i]
             with self.graph.building(body):
                 roots = [*(output.op for output in use.body.outputs), *use.body.control_outputs]
                 place = self.convert(roots, use.body.outputs, body, env)
@@ -387,8 +395,19 @@ class Builder:
                 )
             bodies.append((use, body))
         captured = body_ops.line_up([body for _, body in bodies])
-        if captured:
-            raise IrregularError(f"a body of {op.name!r} uses what it does not capture")
+        if captured:  # predicates that choose handles
+            types = tuple(tensor.dtype.base for tensor in captured)
+            if op.role is Role.LOOP:
+                body = next(body for use, body in bodies if use.attr == "body")
+                body.outputs += [body.captures[outer] for outer in captured]
+                attrs["T"] = (*attrs["T"], *types)
+                if attrs["output_shapes"]:
+                    attrs["output_shapes"] = (*attrs["output_shapes"], *(tensor._shape for tensor in captured))
+            elif "Tin" in attrs:
+                attrs["Tin"] = (*attrs["Tin"], *types)
+            else:
+                raise IrregularError(f"a body of {op.name!r} uses what it does not capture")
+            inputs = [*inputs, *captured]
         for key, value in attrs.items():
             if isinstance(value, Body):
                 attrs[key] = next(body for use, body in bodies if use.body is value)

@@ -27,8 +27,9 @@ def maker_of(tensor: Tensor) -> Operation:
     Raises:
         UnimplementedError: the handle is computed in a way that is not known when the step is planned.
     """
-    maker, last = _followed(tensor)
+    maker, seen = followed(tensor)
     if maker is None:
+        last = seen.op
         raise errors.UnimplementedError(
             None,
             last,
@@ -43,17 +44,17 @@ def maker_of(tensor: Tensor) -> Operation:
 
 def known_maker_of(tensor: Tensor) -> Operation | None:
     """The same; None for a handle that a step computes (of an iterator that a string names)."""
-    return _followed(tensor)[0]
+    return followed(tensor)[0]
 
 
-def _followed(tensor: Tensor) -> tuple[Operation | None, Operation]:
-    """The maker of a handle, or None, and the op at which it was looked for last."""
+def followed(tensor: Tensor) -> tuple[Operation | None, Tensor]:
+    """The maker of a handle, or None, and the tensor at which it was looked for last."""
     seen = tensor
     calls: list[Operation] = []  # those whose functions are looked into; several may call one
     while True:
         op = seen.op
         if op.definition.makes is not None:
-            return op, op
+            return op, seen
         if op.role is Role.CALL:
             calls.append(op)
             seen = bodies_of(op)[0].body.outputs[seen.value_index]
@@ -72,7 +73,7 @@ def _followed(tensor: Tensor) -> tuple[Operation | None, Operation]:
         elif (source := passing.passed(seen)) is not None:
             seen = source
         else:
-            return None, op
+            return None, seen
 
 
 def owned_by(op: Operation, position: int) -> Operation:

@@ -41,6 +41,65 @@ def test_own_gradient_replaces_that_of_the_inside() -> None:
     assert log1pexp.__name__ == "log1pexp"
 
 
+@tf.custom_gradient
+def leaky(x):
+    """A rectifier whose gradient has a gradient of its own; both look at a value from inside."""
+    y = tf.maximum(x, 0.2 * x)
+
+    @tf.custom_gradient
+    def slope(dy):
+        return tf.where(y >= 0, dy, 0.2 * dy), lambda ddx: tf.where(y >= 0, ddx, 0.2 * ddx)
+
+    return y, slope
+
+
+def penalised(w, x):
+    return tf.reduce_sum(tf.square(leaky(leaky(x * w) + x) * w))
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    "within",
+    [
+        lambda pred, f, g: tf.cond(pred, f, g),
+        lambda pred, f, g: tf.cond(pred, lambda: tf.cond(pred, f, g), g),
+        lambda pred, f, g: tf.switch_case(tf.to_int32(pred), [g, f]),
+    ],
+)
+def test_a_gradient_with_a_gradient_of_its_own_in_branches(within, known, tier) -> None:
+    pred = tf.placeholder(tf.bool, [])
+    start = np.float32([1, -2, 3])
+    x = tf.placeholder(tf.float32, [3] if known else None)
+    w = tf.get_variable("w", initializer=[0.5, 0.7, -0.3])
+
+    def second_orders(y):
+        first = tf.gradients(y, x)[0]
+        return [y, first, *tf.gradients(tf.reduce_sum(tf.square(first)), [w, x])]
+
+    one, other = lambda: penalised(w, x), lambda: tf.reduce_sum(x * w * x * x)
+    chosen = [second_orders(within(pred, one, other)), second_orders(one()), second_orders(other())]
+    with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        session.run(w.initializer)
+        for value in (True, False):
+            found, first, second = session.run(chosen, {pred: value, x: start})
+            for item, wanted in zip(found, first if value else second, strict=True):
+                np.testing.assert_allclose(item, wanted, rtol=1e-5)
+
+
+def test_a_gradient_of_a_gradient_in_a_branch_has_values() -> None:
+    pred, x = tf.placeholder(tf.bool, []), tf.constant([1.0, -2.0, 3.0])
+    w = tf.placeholder_with_default(np.float32([0.5, 0.7, -0.3]), [3])
+    y = tf.cond(pred, lambda: tf.reduce_sum(tf.square(leaky(x * w)) * w), lambda: tf.reduce_sum(x * w * x))
+    (first,) = tf.gradients(y, x)
+    (second,) = tf.gradients(tf.reduce_sum(tf.square(first)), w)
+    # TensorFlow 1.15.5's.
+    np.testing.assert_allclose(
+        values([first, second], {pred: True}), [[0.25, -0.05488, -0.00648], [0.75, 0.0258155, -0.000839808]], rtol=2e-4
+    )
+    np.testing.assert_allclose(values([first, second], {pred: False}), [[1, -2.8, -1.8], [4, 22.4, -21.6]], rtol=1e-5)
+
+
 def test_structures_and_several_arguments() -> None:
     @tf.custom_gradient
     def f(x, y):

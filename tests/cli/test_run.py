@@ -225,6 +225,7 @@ def test_names_that_python_lost() -> None:
         with pytest.warns(DeprecationWarning, match=r"inspect\.getargspec"):
             assert inspect.getargspec(lambda a, b=1, *c, **d: 0) == (["a", "b"], "c", "d", (1,))
         assert inspect.getargspec(tf.nn.relu).args == ["features", "name"]
+        assert inspect.getargspec(tf.sigmoid).args == inspect.getargspec(tf.acos).args == ["x", "name"]
         with pytest.raises(ValueError, match="keyword-only"):
             inspect.getargspec(lambda *, a: 0)
         with pytest.warns(DeprecationWarning, match=r"time\.process_time"):

@@ -53,6 +53,18 @@ def test_star_imports(tf: Any) -> None:
     assert "nn" in names
 
 
+def test_the_dictionary_of_a_module_has_its_names(tf: Any) -> None:
+    cells = [item for item in tf.contrib.rnn.__dict__.values() if isinstance(item, type)]
+    assert anabranch.contrib.rnn.LSTMCell in cells
+    assert vars(tf.train)["AdamOptimizer"] is anabranch.train.AdamOptimizer
+    assert set(dir(anabranch.nn)) <= set(vars(tf.nn))
+    assert tf.__dict__["nn"] is tf.nn
+    tf.nn.__dict__["mine"] = 1
+    assert tf.nn.mine == 1
+    del tf.nn.mine
+    assert "mine" not in vars(tf.nn)
+
+
 @pytest.mark.parametrize(
     ("module", "name", "ours"),
     [

@@ -33,12 +33,16 @@ TYPES = {allowed: name for name, allowed in GOLDEN["types"].items()}
 DIFFERENT: dict[str, str] = {}
 # Ops of `tf.contrib` and of versions 1.x, which the file of op definitions, a newer TensorFlow's, does not have.
 CONTRIB = {
+    "BipartiteMatch": "distance_mat: float, num_valid_rows: float "
+    "-> row_to_col_match_indices: int32, col_to_row_match_indices: int32 ; top_k: int = -1 ; stateful",
+    "ImageConnectedComponents": f"image: dtype -> components: int64 ; dtype: type in ${len(TYPES)}",
     "CompareAndBitpack": f"input: T, threshold: T -> output: uint8 ; T: type in ${len(TYPES)}",
     "GatherTree": "step_ids: T, parent_ids: T, max_sequence_lengths: int32, end_token: T -> beams: T ; "
     f"T: type in ${len(TYPES)}",  # a set of dtypes that no op of the file has
 }
 # Ops without an effect that TensorFlow calls stateful, which there keeps them from being merged or folded.
 PURE_HERE = {
+    "BipartiteMatch": "which pairs match is a function of the distances",
     "Assert": "a failed check fails the step, whoever merged or moved it",
     "CheckNumerics": "a failed check fails the step, whoever merged or moved it",
     "CheckNumericsV2": "a failed check fails the step, whoever merged or moved it",

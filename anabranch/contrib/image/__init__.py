@@ -154,3 +154,56 @@ def compose_transforms(*transforms: Any, name: str | None = None) -> Tensor:
         for one in transforms[1:]:
             product = build("BatchMatMulV2", product, flat_transforms_to_matrices(one))
         return matrices_to_flat_transforms(product)
+
+
+@public("contrib.image.bipartite_match")
+def bipartite_match(
+    distance_mat: Any, num_valid_rows: Any, top_k: int = -1, name: str | None = "bipartite_match"
+) -> tuple[Tensor, Tensor]:
+    """Pairs of rows and columns, the nearest first, each in one pair at most.
+
+    Args:
+        distance_mat: ``[rows, columns]`` float32: how far each row is from each column.
+        num_valid_rows: how many rows take part, a scalar or ``[1]``; all if it is negative.
+        top_k: at most this many pairs; as many as there are unless it is positive.
+        name: of the op.
+
+    Returns:
+        For each row its column, ``[rows]``, and for each column its row, ``[columns]``, int32, -1 where it has none.
+
+    Raises:
+        InvalidArgumentError: if ``num_valid_rows`` is more than the rows that there are.
+    """
+    return build("BipartiteMatch", distance_mat, num_valid_rows, top_k=top_k, name=name)
+
+
+@public("contrib.image.connected_components")
+def connected_components(images: Any) -> Tensor:
+    """Number the components of images: adjacent pixels, across and down, with the same value other than 0.
+
+    Args:
+        images: ``[height, width]`` or ``[batch, height, width]``.
+
+    Returns:
+        int32 of the same shape: 0 where the pixel is 0, else the number of its component, from 1 over all images, by
+        the first pixels of the components.
+
+    Raises:
+        TypeError: if the rank is not 2 or 3.
+    """
+    with name_scope(None, "connected_components"):
+        images = convert_to_tensor(images, name="images")
+        if images.shape.ndims is None:
+            raise ValueError(
+                "Cannot take the length of shape with unknown rank.\n"
+                + errors.message("images of unknown rank", "rank 2 or 3", "images.set_shape([None, None, None])")
+            )
+        if images.shape.ndims not in (2, 3):
+            raise TypeError(
+                f"images should have rank 2 (HW) or 3 (NHW). Static shape is {images.shape}\n"
+                + errors.message(f"images of rank {images.shape.ndims}", "rank 2 or 3", "images[..., 0]")
+            )
+        single = images.shape.ndims == 2
+        found = build("ImageConnectedComponents", images[None] if single else images)
+        numbers = build("Cast", found, DstT=dtypes.int32)
+        return numbers[0] if single else numbers

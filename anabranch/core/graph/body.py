@@ -12,12 +12,13 @@ forward body becomes an *intermediate*: what brings it into the gradient body is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from anabranch.core import errors
 from anabranch.core.contract import inference, opdef
 from anabranch.core.contract.attrs import NamedAttrs
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.passing import is_transparent_read
 from anabranch.core.values import shapes
@@ -112,7 +113,7 @@ class Body:
         captured = self.captures.get(tensor)
         if captured is not None:
             return captured
-        if self.forward is not None and tensor.op.body is self.forward:
+        if any(tensor.op.body is earlier for earlier in self.forwards()):
             return self._intermediate(tensor)
         if self.parent is None or not self.reaches(tensor.op.body):
             raise ValueError(
@@ -154,10 +155,24 @@ class Body:
         """
         inner: Body | None = self
         while inner is not None:
-            if other is inner or other is inner.forward:
+            if other is inner or any(other is earlier for earlier in inner.forwards()):
                 return True
             inner = inner.parent
         return False
+
+    def forwards(self) -> Iterator[Body]:
+        """The body whose gradient this body computes; and, of branches, the body whose gradient that one computes.
+
+        A gradient of a gradient takes values of the first branch where a rule of the program's own closes over them.
+        The iterations of loops do not match in such a way.
+        """
+        earlier = self.forward
+        if earlier is None:
+            return
+        yield earlier
+        while earlier.forward is not None and all(_is_branch(body) for body in (earlier, earlier.forward)):
+            earlier = earlier.forward
+            yield earlier
 
     def _intermediate(self, tensor: Tensor) -> Tensor:
         intermediate = self.intermediates.get(tensor)
@@ -167,6 +182,10 @@ class Body:
 
     def __repr__(self) -> str:
         return f"<Body {self.name!r} of {len(self.operations)} ops>"
+
+
+def _is_branch(body: Body) -> bool:
+    return body.owner is not None and body.owner.role in (Role.CONDITIONAL, Role.CALL)
 
 
 def capture_name(tensor: Tensor) -> str:

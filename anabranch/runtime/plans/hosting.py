@@ -54,11 +54,11 @@ def needs_host(
 
 
 def _made_inside(output: Tensor) -> bool:
-    """Whether an output of an op with bodies is a handle that one of them makes: no value of a program."""
+    """Whether an output of an op with bodies is a handle that one of them makes or chooses: no value of a program."""
     if output.dtype.base is not dtypes.resource:
         return False
     maker = reach.known_maker_of(output)
-    return maker is not None and not maker.body.is_root
+    return maker is None or not maker.body.is_root
 
 
 def _only_on_host(tensor: Tensor) -> bool:

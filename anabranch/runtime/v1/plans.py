@@ -1,4 +1,5 @@
-"""Plans of steps whose graph is not what runs: with collective ops, or with control flow of version 1.
+"""Plans of steps whose graph is not what runs: with collective ops, control flow of version 1, or handles that a
+conditional chooses.
 
 What members of collectives compute together comes first; then the functional view, or tokens.
 """
@@ -13,7 +14,7 @@ from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.ops.v1 import switches, tensor_arrays
-from anabranch.rewrite import functional_view, view_twins  # noqa: F401  (view_twins fills a slot)
+from anabranch.rewrite import chosen_handles, functional_view, view_twins  # noqa: F401  (view_twins fills a slot)
 from anabranch.runtime import collectives
 from anabranch.runtime.executor import Executor
 from anabranch.runtime.interpreter import body_plans
@@ -34,7 +35,7 @@ def occurs(fetches: Sequence[Any], feeds: Sequence[Tensor]) -> bool:
         op = stack.pop()
         if op in seen:
             continue
-        if op.type in TYPES or op.definition.meets is not None:
+        if op.type in TYPES or op.definition.meets is not None or chosen_handles.occurs(op):
             return True
         seen.add(op)
         stack += [tensor.op for tensor in op._inputs if tensor not in fed]

@@ -12,6 +12,8 @@ OPS = (
     "DrawBoundingBoxes",
     "DrawBoundingBoxesV2",
     "EditDistance",
+    "BipartiteMatch",
+    "ImageConnectedComponents",
 )
 
 ROWS = [elsewhere(name, FILE, name) for name in OPS]

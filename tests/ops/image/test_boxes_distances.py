@@ -1,5 +1,5 @@
 """Boxes drawn and kept, and distances of sequences: NonMaxSuppression, NonMaxSuppressionV2, NonMaxSuppressionV3,
-DrawBoundingBoxes, DrawBoundingBoxesV2, EditDistance.
+DrawBoundingBoxes, DrawBoundingBoxesV2, EditDistance, BipartiteMatch, ImageConnectedComponents.
 """
 
 from __future__ import annotations
@@ -105,3 +105,82 @@ def test_distances_of_sparse_sequences() -> None:
             tf.edit_distance([1], tf.SparseTensor(*truth))
         with pytest.raises(ValueError, match="ranks 2 and 3"):
             tf.edit_distance(tf.SparseTensor([[0, 0]], ["a"], [1, 1]), tf.SparseTensor(*truth))
+
+
+# Distances, rows that take part, top_k, and what TensorFlow 1.15.5 found. Many are equal, so that the order counts.
+MATCHES = [
+    ([[2, 0], [1, 0]], -1, -1, [1, 0], [1, 0]),
+    ([[0, 0], [1, 1], [2, 1], [1, 2]], -1, 0, [0, -1, 1, -1], [0, 2]),
+    ([[1, 2, 0, 0], [0, 1, 2, 0], [2, 1, 2, 2], [2, 2, 0, 1], [2, 1, 0, 2]], -1, -1, [2, 0, 1, 3, -1], [1, 2, 0, 3]),
+    ([[1, 1, 2, 0], [2, 0, 1, 0], [1, 0, 2, 1], [1, 2, 0, 0], [2, 0, 0, 1]], 3, -1, [3, 1, 0, -1, -1], [2, 1, -1, 0]),
+    (
+        [[2, 0, 1, 0, 0, 1], [1, 2, 1, 1, 1, 1], [1, 2, 0, 0, 0, 0], [0, 0, 2, 2, 0, 1]],
+        -1,
+        2,
+        [1, -1, 2, -1],
+        [-1, 0, 2, -1, -1, -1],
+    ),
+    ([[np.nan, 1], [2, 3]], -1, -1, [0, 1], [0, 1]),
+    ([[np.inf, 1], [2, 3]], -0.5, -1, [1, 0], [1, 0]),
+    ([[1, 2], [0, 3]], 1.9, -1, [0, -1], [0, -1]),
+    (np.zeros((0, 3)), -1, -1, [], [-1, -1, -1]),
+    (np.zeros((3, 0)), [-1], -1, [-1, -1, -1], []),
+]
+
+
+@pytest.mark.parametrize(("distances", "rows", "top_k", "to_column", "to_row"), MATCHES)
+def test_greedy_matches(distances: object, rows: object, top_k: int, to_column: list[int], to_row: list[int]) -> None:
+    found = run(lambda: tf.contrib.image.bipartite_match(np.float32(distances), rows, top_k))
+    assert [values.tolist() for values in found] == [to_column, to_row]
+    assert found[0].dtype == found[1].dtype == np.int32
+
+
+def test_matches_of_too_many_rows_are_refused() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        distances = tf.placeholder(tf.float32, [3, None])
+        found = tf.contrib.image.bipartite_match(distances, 4.0)
+        assert [t.shape.as_list() for t in found] == [[3], [None]]
+        assert tf.gradients(tf.cast(found[0], tf.float32), distances) == [None]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="should be at least 4 rows in distance_mat, but only"):
+            session.run(found, {distances: np.zeros((3, 2))})
+
+
+PIXELS = np.array([[1, 1, 0, 2], [0, 1, 2, 2], [3, 0, 2, 0], [3, 3, 3, 1]])
+PARTS = np.array([[1, 1, 0, 2], [0, 1, 2, 2], [3, 0, 2, 0], [3, 3, 3, 4]])
+
+
+def test_connected_components_are_numbered_over_all_images() -> None:
+    numbers = run(lambda: tf.contrib.image.connected_components(PIXELS))
+    assert numbers.dtype == np.int32
+    assert numbers.tolist() == PARTS.tolist()
+    both = run(lambda: tf.contrib.image.connected_components(np.stack([PIXELS, PIXELS]).astype(np.float32)))
+    assert both.tolist() == [PARTS.tolist(), np.where(PARTS, PARTS + 4, 0).tolist()]
+
+
+@pytest.mark.parametrize(
+    ("pixels", "wanted"),
+    [
+        ([["a", "a"], ["", "b"]], [[1, 1], [0, 2]]),
+        ([[np.nan, np.nan], [1, 1.0]], [[1, 2], [3, 3]]),
+        ([[-1, 0.0], [-1, 1.0]], [[1, 0], [1, 2]]),
+        ([[True, True], [False, True]], [[1, 1], [0, 1]]),
+        (np.zeros((0, 3)), np.zeros((0, 3)).tolist()),
+    ],
+)
+def test_components_of_each_dtype(pixels: object, wanted: list[list[int]]) -> None:
+    assert run(lambda: tf.contrib.image.connected_components(pixels)).tolist() == wanted
+
+
+def test_components_that_wind() -> None:
+    spiral = np.zeros((9, 9), bool)
+    spiral[::2] = True
+    spiral[1::4, -1] = spiral[3::4, 0] = True
+    assert (run(lambda: tf.contrib.image.connected_components(spiral)) == spiral).all()
+    assert run(lambda: tf.contrib.image.connected_components(~spiral)).max() == 4
+
+
+def test_images_of_other_ranks_have_no_components() -> None:
+    with pytest.raises(TypeError, match=r"images should have rank 2 \(HW\) or 3 \(NHW\)"):
+        run(lambda: tf.contrib.image.connected_components(np.zeros(3)))
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="shape with unknown rank"):
+        tf.contrib.image.connected_components(tf.placeholder(tf.float32))
