@@ -30,6 +30,9 @@ class _Passes:
     def __init__(self, generator: Any, spec: Any) -> None:
         self._generator = generator
         self._spec = spec
+        self._components: list[Component] = nest.flatten(spec)
+        self._alone = isinstance(spec, Component)
+        """Whether elements are no structures, so that there is nothing to take apart."""
         self._numbers = itertools.count()
         self._going_on: dict[int, Iterator[Any]] = {}
         self._lock = threading.Lock()
@@ -45,9 +48,8 @@ class _Passes:
     def next(self, number: Any) -> list[np.ndarray]:
         """The components of the next element; StopIteration at the end."""
         value = next(self._going_on[int(number)])
-        components = nest.flatten(self._spec)
         try:
-            parts = nest.flatten_up_to(self._spec, value)
+            parts = [value] if self._alone else nest.flatten_up_to(self._spec, value)
         except (TypeError, ValueError) as problem:
             raise TypeError(
                 "`generator` yielded an element that did not match the expected structure. The expected structure was "
@@ -55,7 +57,7 @@ class _Passes:
                 + errors.message(f"{value!r} from {told(self._generator)}", "elements as declared", "yield a tuple")
             ) from problem
         arrays: list[np.ndarray] = []
-        for part, component in zip(parts, components, strict=True):
+        for part, component in zip(parts, self._components, strict=True):
             arrays += self._converted(part, component)
         return arrays
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from anabranch.core import errors
+from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import shapes
@@ -28,7 +29,7 @@ from anabranch.runtime.interpreter import body_plans, nested, stretches
 from anabranch.runtime.interpreter.open_stretches import OpenStretch
 from anabranch.runtime.interpreter.python_results import Recorded
 from anabranch.runtime.plans import ahead, binding, policy, replicas, shape_families
-from anabranch.runtime.plans.items import ProgramItem, Segment
+from anabranch.runtime.plans.items import HostItem, ProgramItem, Segment
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.state.slots import ResourceHandle, Slot, Version
@@ -59,6 +60,8 @@ class Executor:
         self._fast: fast_path.FastStep | None = None
         self._considered = -1
         """The arrangement of the plan of which it was last asked whether it has a fast path."""
+        self._stateless: tuple[int, list[HostItem] | None, dict[ValueKey, Any]] = -1, None, {}
+        """An arrangement of the plan, its items if they touch nothing that a transaction is for, and its constants."""
         self._binding = binding.unbound()
         fetched = [fetch.op if isinstance(fetch, Tensor) else fetch for fetch in plan.fetches if fetch not in plan.fed]
         self.shared = [op for op in fetched if op.definition.makes in ("queue", "barrier", "accumulator")]
@@ -177,6 +180,28 @@ class Executor:
             elif plan.observed is None and not plan.nested and policy.may_compile(plan):
                 plan.observed = ahead.observed(attempts[-1].env)
         return fetched
+
+    def run_stateless(self, feeds: Sequence[Any], token: CancellationToken) -> list[Any] | None:
+        """What a nested plan gives whose few ops run on the host and touch no state: a function that calls Python.
+
+        Nothing is claimed, read or committed, and nothing can be overtaken, so that there is no attempt. None, and
+        nothing has happened, if the plan does more.
+        """
+        plan = self.plan
+        arrangement, items, constants = self._stateless
+        if arrangement != plan.arrangements:
+            items, constants = _stateless_items(plan), {}
+            constants.update(plan.constants.items())
+            constants.update(plan.handles.items())
+            self._stateless = plan.arrangements, items, constants
+        if items is None or self.bodies.watcher is not None:
+            return None
+        env = constants.copy()
+        env.update(zip(plan.feeds, feeds, strict=True))
+        for item in items:
+            token.raise_if_cancelled()
+            host_ops.run_stateless(self, item, env, token)
+        return [None if key is None else env[key] for key in plan.fetch_keys]
 
     def _learn(self, attempts: Sequence[Attempt]) -> None:
         """Let later runs of the plan go the fast path, if it can."""
@@ -411,6 +436,26 @@ class Executor:
             results.owned([value])[0] if isinstance(key, StateKey) else value
             for key, value in zip(plan.fetch_keys, values, strict=True)
         ]
+
+
+def _stateless_items(plan: Plan) -> list[HostItem] | None:
+    """The items of an interpreted plan if they are few, touch no state, and are neither bodies nor of a channel."""
+    (segment, *others) = plan.segments
+    if plan.tier != "interpreted" or others or segment.channel is not None or len(segment.items) >= stretches.LEAST_OPS:
+        return None
+    if segment.base_reads or segment.written or segment.random_ops or segment.carried or plan.final_reads:
+        return None
+    if plan.analysis.instead:
+        return None
+    touches_nothing = all(
+        isinstance(item, HostItem)
+        and item.op.definition.effect.kind in ("pure", "io")
+        and not item.writes
+        and not any(isinstance(key, StateKey) for key in item.sources)
+        and item.op not in plan.lent_reads
+        for item in segment.items
+    )
+    return list(segment.items) if touches_nothing else None
 
 
 def _settled(plan: Plan) -> bool:

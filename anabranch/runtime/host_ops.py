@@ -82,6 +82,20 @@ def run(attempt: Attempt, item: HostItem, in_turn: bool = False) -> None:
                 env[output] = value
 
 
+def run_stateless(runner: Runner, item: HostItem, env: dict[Any, Any], token: CancellationToken) -> None:
+    """Run an op that touches no state, in an environment of its own."""
+    op = item.op
+    token.at = op
+    short = item.short
+    if short is None:
+        short = item.short = short_form(runner.plan, item) or False
+    if short and short(env):
+        return
+    take = lent if may_borrow(op.definition) else to_host
+    operands = [None if key is None else take(env[key]) for key in item.sources]
+    env.update(zip(op._outputs, call(runner, op, operands, token), strict=True))
+
+
 class _Overwritten(NamedTuple):
     """Arrays that a kernel may write rows of, and where their old rows are to be kept."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from anabranch.core import errors
+from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.state_key import ValueKey
 from anabranch.runtime.interpreter.body_plans import BodyPlans
@@ -36,6 +37,9 @@ class Runner(Protocol):
 
     def run(self, feeds: Sequence[Any], step: Step) -> list[Any]:
         """Run the plan; a value per fetch: NumPy arrays, None for operations."""
+
+    def run_stateless(self, feeds: Sequence[Any], token: CancellationToken) -> list[Any] | None:
+        """Run a nested plan of a few host ops without state; None, and nothing has happened, if it does more."""
 
     def prepare(self, tier: str) -> None:
         """Choose the tier of the coming run, and arrange the plan if it changed."""

@@ -293,6 +293,10 @@ class BodyFunction:
                 outcome = straight.run(values, self._streams(straight) if straight.random_ops else None)
                 if outcome is not None:
                     return outcome[0][: self._count]
+            if straight is None and plan.tier == "interpreted":
+                given = self._runner.run_stateless(values, token)
+                if given is not None:
+                    return [to_host(value) for value in given[: self._count]]
         step = Step(self._manager, token)
         results = self._runner.run(values, step)
         if self._straight is not None and self._straight.bug is not None:
