@@ -65,6 +65,8 @@ class Pack(Op):
                 tuple(item.shape),
             )
         axis = kernel_axis(ctx, attrs["axis"], len(first) + 1)
+        if len(inputs) == 1:
+            return inputs[0].reshape((*first[:axis], 1, *first[axis:]))
         return ctx.xp.stack(inputs, axis=axis)
 
     def gradient(op, grad):

@@ -19,6 +19,8 @@ from anabranch.ops.strings.text import one_spelling
 
 _MASK = (1 << 64) - 1
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
+REMEMBERED = 1 << 15
+"""Short strings whose hash is remembered, as few words make up most of a text: some 6 MB."""
 _NO_GRADIENT = NotDifferentiable("a hash is an integer")
 
 
@@ -54,6 +56,7 @@ def _weak32(data: bytes, at: int, a: int, b: int) -> tuple[int, int]:
     return (a + z) & _MASK, (b + c) & _MASK
 
 
+@functools.lru_cache(maxsize=REMEMBERED)
 def _up_to_64(data: bytes) -> int:
     size = len(data)
     mul = (_K2 + size * 2) & _MASK
@@ -166,9 +169,9 @@ def hash64(data: bytes, seed: int = 0xDECAFCAFFE) -> int:
 
 
 def _buckets(hashed: Any, values: Any, count: int) -> np.ndarray:
-    once = functools.cache(hashed)  # texts repeat
-    buckets = [once(value) % count for value in values.ravel().tolist()]
-    return np.array(buckets, np.int64).reshape(values.shape)
+    texts = values.ravel().tolist()
+    bucket_of = {text: hashed(text) % count for text in set(texts)}  # texts repeat
+    return np.array([bucket_of[text] for text in texts], np.int64).reshape(values.shape)
 
 
 class StringToHashBucketFast(Op):

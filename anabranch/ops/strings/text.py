@@ -300,6 +300,15 @@ def _split_shape(c: Any) -> Any:
     return [(None, 2), (None,), (2,)]
 
 
+def _splitter(delimiter: bytes) -> Callable[[bytes], list[bytes]]:
+    """What splits a string at each character of ``delimiter``, and between all characters if there is none."""
+    if len(delimiter) == 1:
+        return lambda value: value.split(delimiter)
+    if not delimiter:
+        return lambda value: [value[i : i + 1] for i in range(len(value))]
+    return re.compile(b"[" + re.escape(delimiter) + b"]").split
+
+
 class StringSplit(Op):
     """Parts of the strings ``[n]`` between characters of ``delimiter`` (every character if empty), as a sparse
     tensor.
@@ -315,12 +324,12 @@ class StringSplit(Op):
         return [None, None, (2,)]
 
     def host_kernel(ctx, inputs, attrs):
-        delimiter = inputs[1].item()
-        pattern = re.compile(b"[" + re.escape(delimiter) + b"]") if delimiter else None
+        delimiter, skips = inputs[1].item(), attrs["skip_empty"]
+        split = _splitter(delimiter)
         rows = []
         for value in inputs[0].tolist():
-            parts = pattern.split(value) if pattern is not None else [value[i : i + 1] for i in range(len(value))]
-            rows.append([part for part in parts if part or not attrs["skip_empty"]] if value else [])
+            parts = split(value) if value else []
+            rows.append([part for part in parts if part] if skips else parts)
         return _sparse(rows)
 
 

@@ -446,8 +446,9 @@ def _kernel(op: Operation, attrs: dict[str, Any], context: Any, forms: Sequence[
                 raise _Late
             return [found]
         found = kernels.outputs_of(definition, attrs, found)
-        if not all(_is_of(value, form) for value, form in zip(found, forms, strict=True)):
-            raise _Late
+        for value, form in zip(found, forms, strict=True):
+            if not _is_of(value, form):
+                raise _Late
         return found
 
     return call
