@@ -32,7 +32,7 @@ class _Passes:
         self._spec = spec
         self._components: list[Component] = nest.flatten(spec)
         self._alone = isinstance(spec, Component)
-        """Whether elements are no structures, so that there is nothing to take apart."""
+        """Whether elements are bare values, so that there is nothing to take apart."""
         self._numbers = itertools.count()
         self._going_on: dict[int, Iterator[Any]] = {}
         self._lock = threading.Lock()
