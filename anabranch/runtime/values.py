@@ -82,6 +82,11 @@ def to_host(value: Any) -> Any:
     return np.array(value) if hasattr(value, "__array__") else value
 
 
+def seen(value: Any) -> Any:
+    """A value that a program has made, for those who only look at it: a CPU's memory is not copied."""
+    return np.asarray(value) if hasattr(value, "addressable_shards") else to_host(value)
+
+
 _device_arrays: set[type] = set()
 """The class of JAX's arrays, once one has been seen."""
 

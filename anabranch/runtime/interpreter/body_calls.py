@@ -27,7 +27,7 @@ from anabranch.runtime.plans import policy
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.state.slots import Layout, RandomCounter
 from anabranch.runtime.step import Step
-from anabranch.runtime.values import to_host
+from anabranch.runtime.values import seen, to_host
 from anabranch.xla import lowering
 
 
@@ -303,4 +303,4 @@ class BodyFunction:
             faults.warn(self._straight.bug, "straight")
         if step.nested_cost[0]:
             self._runner.bodies.spend(plan, step.nested_cost[0])
-        return [to_host(value) for value in results[: self._count]]
+        return [seen(value) for value in results[: self._count]]
