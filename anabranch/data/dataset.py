@@ -22,19 +22,12 @@ from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.sparse_tensor import SparseTensor
 from anabranch.core.values import dtypes, version_two
 from anabranch.core.values.shapes import TensorShape
-from anabranch.data import function_bodies, generators, iterators, nest, padding, structure
-from anabranch.data.operands import number, seeds, static_size
+from anabranch.data import function_bodies, generators, iterators, nest, options, padding, structure
+from anabranch.data.operands import length, number, seeds, static_size
 from anabranch.data.options import Options
 from anabranch.data.structure import Component, DatasetComponent, SparseComponent, TensorComponent
-from anabranch.session import Session, get_default_session
 
 AUTOTUNE = -1
-
-
-def _length(vector: Tensor, dtype: dtypes.DType) -> Tensor:
-    """How many elements a vector has."""
-    length: Tensor = build("StridedSlice", build("Shape", vector, out_type=dtype), [0], [1], [1], shrink_axis_mask=1)
-    return length
 
 
 @public("data.Dataset", "contrib.data.Dataset")
@@ -117,7 +110,7 @@ class Dataset(structure.OfElements):
     def from_tensors(tensors: Any) -> Dataset:
         """A dataset of one element, ``tensors``."""
         with name_scope("normalize_element"):
-            element, spec = normalized(tensors)
+            element, spec = structure.normalized(tensors)
             parts = structure.to_tensors(spec, element)
         return _of_components("TensorDataset", parts, spec)
 
@@ -132,7 +125,7 @@ class Dataset(structure.OfElements):
             (TensorShape([]), TensorShape([1]))
         """
         with name_scope("normalize_element"):
-            element, whole = normalized(tensors)
+            element, whole = structure.normalized(tensors)
             for component in nest.flatten(whole):
                 if component.outer_shape.ndims == 0:
                     raise ValueError(
@@ -230,7 +223,7 @@ class Dataset(structure.OfElements):
             patterns = convert_to_tensor(file_pattern, dtypes.string, name="file_pattern")
             names = build("MatchingFiles", patterns)
             # Op by op like TensorFlow 1.15, which counts them for the seeds of what follows.
-            some = build("Greater", _length(names, dtypes.int32), 0, name="match_not_empty")
+            some = build("Greater", length(names, dtypes.int32), 0, name="match_not_empty")
             rank = patterns.shape.ndims
             axes = build("Range", 0, build("Rank", patterns), 1) if rank is None else np.arange(rank, dtype=np.int32)
             joined = build("ReduceJoin", patterns, axes, separator=", ")
@@ -241,7 +234,7 @@ class Dataset(structure.OfElements):
                 names = build("Identity", names)
             dataset = Dataset.from_tensor_slices(names)
             if shuffle or shuffle is None:
-                dataset = dataset.shuffle(build("Maximum", _length(names, dtypes.int64), np.int64(1)), seed=seed)
+                dataset = dataset.shuffle(build("Maximum", length(names, dtypes.int64), np.int64(1)), seed=seed)
             return dataset
 
     @staticmethod
@@ -379,15 +372,7 @@ class Dataset(structure.OfElements):
                 Map ... once for many elements
             ...
         """
-        with self._variant_tensor.graph.as_default():
-            report = build("AnabranchDatasetReport", self._variant_tensor, np.int64(elements), np.float64(seconds))
-            runs = session or get_default_session()
-            if runs is None:
-                with Session() as own:
-                    text: bytes = own.run(report)
-            else:
-                text = runs.run(report)
-        return text.decode()
+        return iterators.report(self._variant_tensor, elements, seconds, session)
 
     # ----------------------------------------------------------------------------------------------- element by element
     def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None) -> Dataset:
@@ -441,7 +426,7 @@ class Dataset(structure.OfElements):
     def flat_map(self, map_func: Callable[..., Any]) -> Dataset:
         """The elements of the datasets that ``map_func`` makes of its elements, one dataset after the other."""
         traced = function_bodies.trace(map_func, self._spec, "Dataset.flat_map()")
-        return self._calling("FlatMapDataset", traced, "f", spec=inner_spec(traced))
+        return self._calling("FlatMapDataset", traced, "f", spec=function_bodies.inner_spec(traced))
 
     def interleave(
         self,
@@ -464,9 +449,13 @@ class Dataset(structure.OfElements):
             cycle_length = AUTOTUNED_CYCLE
         operands: tuple[Any, ...] = number(cycle_length, "cycle_length"), number(block_length, "block_length")
         if num_parallel_calls is None:
-            return self._calling("InterleaveDataset", traced, "f", spec=inner_spec(traced), operands=operands)
+            return self._calling(
+                "InterleaveDataset", traced, "f", spec=function_bodies.inner_spec(traced), operands=operands
+            )
         operands = (*operands, number(num_parallel_calls, "num_parallel_calls"))
-        return self._calling("ParallelInterleaveDatasetV2", traced, "f", spec=inner_spec(traced), operands=operands)
+        return self._calling(
+            "ParallelInterleaveDatasetV2", traced, "f", spec=function_bodies.inner_spec(traced), operands=operands
+        )
 
     # ---------------------------------------------------------------------------------------------------------- batches
     def batch(self, batch_size: Any, drop_remainder: Any = False) -> Dataset:
@@ -580,7 +569,7 @@ class Dataset(structure.OfElements):
             np.int64(10)
         """
         with name_scope("normalize_element"):
-            state, spec = normalized(initial_state)
+            state, spec = structure.normalized(initial_state)
             tensors = structure.to_tensors(spec, state)
         traced, spec = function_bodies.trace_state(reduce_func, spec, self._spec, "Dataset.reduce()")
         outputs = build(
@@ -604,27 +593,7 @@ class Dataset(structure.OfElements):
 
     def _with_options_applied(self) -> Dataset:
         """The dataset behind the stages that its options stand for."""
-        options = self.options()
-        dataset = self
-        threading = options.experimental_threading
-        if threading.max_intra_op_parallelism is not None:
-            most = number(threading.max_intra_op_parallelism, "max_intra_op_parallelism")
-            dataset = dataset._stage("MaxIntraOpParallelismDataset", most)
-        if threading.private_threadpool_size is not None:
-            dataset = dataset._stage(
-                "PrivateThreadPoolDataset", number(threading.private_threadpool_size, "num_threads")
-            )
-        chosen = options._static_optimizations()
-        if chosen:
-            names = convert_to_tensor(chosen, dtypes.string, name="optimizations")
-            dataset = dataset._stage("OptimizeDataset", names)
-        if options.experimental_optimization.autotune is not False:
-            dataset = dataset._stage("ModelDataset")
-        stats = options.experimental_stats
-        if stats.aggregator is not None:
-            texts = [convert_to_tensor(text or "", dtypes.string) for text in (stats.prefix, stats.counter_prefix)]
-            dataset = dataset._stage("SetStatsAggregatorDataset", stats.aggregator._resource, *texts)
-        return dataset
+        return options.applied(self, self.options())
 
     # -------------------------------------------------------------------------------------------------------- iterators
     def make_one_shot_iterator(self) -> Any:
@@ -650,26 +619,9 @@ AUTOTUNED_CYCLE = 10
 """Datasets that an interleave opens if it is left to us."""
 
 
-def normalized(tensors: Any) -> tuple[Any, Any]:
-    """What a program gives as an element, its leaves converted, and its structure."""
-    leaves = [structure.leaf(leaf, f"component_{i}") for i, leaf in enumerate(nest.flatten(tensors))]
-    element = nest.pack_sequence_as(tensors, leaves)
-    return element, structure.spec_of(element)
-
-
 def _of_components(type_name: str, parts: list[Tensor], spec: Any) -> Dataset:
     attrs = structure.attrs_of(spec)
     return Dataset(build(type_name, parts, output_shapes=attrs["output_shapes"]), spec)
-
-
-def inner_spec(traced: function_bodies.Traced, name: str = "map_func") -> Any:
-    """The structure of elements of the dataset that a function returns."""
-    if not isinstance(traced.spec, DatasetComponent):
-        raise TypeError(
-            f"`{name}` must return a `Dataset` object.\n"
-            + errors.message(f"{traced.spec!r}", "a dataset", "Dataset.from_tensors(x)")
-        )
-    return traced.spec.spec
 
 
 def of_variant(tensor: Tensor, spec: Any) -> Dataset:
@@ -684,4 +636,4 @@ def _component_of(value: Any) -> Component | None:
 structure.add_component(_component_of)
 
 
-__all__ = ["AUTOTUNE", "Dataset", "inner_spec", "normalized", "number", "of_variant", "seeds", "static_size"]
+__all__ = ["AUTOTUNE", "Dataset", "number", "of_variant", "seeds", "static_size"]

@@ -125,3 +125,13 @@ def own(op: Any) -> None:
     """Let an op that was built with traced bodies hold them; None is one that has run."""
     if op is not None:
         body_ops.own(op)
+
+
+def inner_spec(traced: Traced, name: str = "map_func") -> Any:
+    """The structure of elements of the dataset that a function returns."""
+    if not isinstance(traced.spec, structure.DatasetComponent):
+        raise TypeError(
+            f"`{name}` must return a `Dataset` object.\n"
+            + errors.message(f"{traced.spec!r}", "a dataset", "Dataset.from_tensors(x)")
+        )
+    return traced.spec.spec

@@ -16,7 +16,7 @@ from anabranch.core.graph.public_scopes import control_dependencies, name_scope
 from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.shapes import TensorShape
 from anabranch.data import function_bodies, nest
-from anabranch.data.dataset import Dataset, inner_spec, of_variant
+from anabranch.data.dataset import Dataset, of_variant
 from anabranch.data.structure import DatasetComponent, TensorComponent
 
 Transformation = Callable[[Dataset], Dataset]
@@ -80,7 +80,7 @@ def group_by_window(
         _require_integer(key, "key_func")
         arguments = KEY, DatasetComponent(spec, of_variant)
         reduce = function_bodies.trace_arguments(reduce_func, arguments, name)
-        inner = inner_spec(reduce, "reduce_func")
+        inner = function_bodies.inner_spec(reduce, "reduce_func")
         size = function_bodies.trace_arguments(lambda k: convert_to_tensor(size_of(k), dtypes.int64), (KEY,), name)
         _require_integer(size, "window_size_func")
         functions = {"key_func": key, "reduce_func": reduce, "window_size_func": size}

@@ -6,6 +6,8 @@ import copy
 import warnings
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.roles import Role
@@ -21,6 +23,7 @@ from anabranch.core.graph.public_scopes import colocate_with, name_scope
 from anabranch.core.values import dtypes
 from anabranch.data import nest, structure
 from anabranch.data.iterator_saveable import IteratorSaveable
+from anabranch.session import Session, get_default_session
 
 ITERATORS = "iterators"
 """The collection of iterators' handles."""
@@ -352,3 +355,16 @@ def make_initializable_iterator(dataset: Any, shared_name: str | None = None) ->
     """
     iterator: Iterator = dataset.make_initializable_iterator(shared_name)
     return iterator
+
+
+def report(variant: Tensor, elements: int, seconds: float, session: Any = None) -> str:
+    """What the stages of a dataset do on an iterator of their own, as a table; see ``Dataset.explain``."""
+    with variant.graph.as_default():
+        table = build("AnabranchDatasetReport", variant, np.int64(elements), np.float64(seconds))
+        runs = session or get_default_session()
+        if runs is None:
+            with Session() as own:
+                text: bytes = own.run(table)
+        else:
+            text = runs.run(table)
+    return text.decode()

@@ -40,3 +40,9 @@ def static_size(size: Tensor, drop: Tensor) -> int | None:
     if isinstance(known, np.ndarray) and isinstance(drops, np.ndarray) and bool(drops):
         return int(known)
     return None
+
+
+def length(vector: Tensor, dtype: dtypes.DType) -> Tensor:
+    """How many elements a vector has."""
+    size: Tensor = build("StridedSlice", build("Shape", vector, out_type=dtype), [0], [1], [1], shrink_axis_mask=1)
+    return size

@@ -14,7 +14,6 @@ from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values.shapes import TensorShape
 from anabranch.data import nest, structure
-from anabranch.data.dataset import normalized
 from anabranch.data.iterators import Iterator
 from anabranch.data.structure import Component
 
@@ -66,7 +65,7 @@ class Optional:
         """The optional that holds a structure of tensors."""
         with name_scope("optional") as scope:
             with name_scope("value"):
-                element, spec = normalized(value)
+                element, spec = structure.normalized(value)
                 parts = structure.to_tensors(spec, element)
             return Optional(build("OptionalFromValue", parts, name=scope), spec)
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.values import dtypes
+from anabranch.data.operands import number
 
 _BOOL = (bool,)
 
@@ -219,3 +222,24 @@ class Options(_Settings):
         if self.experimental_stats.latency_all_edges:
             chosen.append("latency_all_edges")
         return [*chosen, *(["slack"] if self.experimental_slack else [])]
+
+
+def applied(dataset: Any, options: Options) -> Any:
+    """A dataset behind the stages that options stand for."""
+    threading = options.experimental_threading
+    if threading.max_intra_op_parallelism is not None:
+        most = number(threading.max_intra_op_parallelism, "max_intra_op_parallelism")
+        dataset = dataset._stage("MaxIntraOpParallelismDataset", most)
+    if threading.private_threadpool_size is not None:
+        dataset = dataset._stage("PrivateThreadPoolDataset", number(threading.private_threadpool_size, "num_threads"))
+    chosen = options._static_optimizations()
+    if chosen:
+        names = convert_to_tensor(chosen, dtypes.string, name="optimizations")
+        dataset = dataset._stage("OptimizeDataset", names)
+    if options.experimental_optimization.autotune is not False:
+        dataset = dataset._stage("ModelDataset")
+    stats = options.experimental_stats
+    if stats.aggregator is not None:
+        texts = [convert_to_tensor(text or "", dtypes.string) for text in (stats.prefix, stats.counter_prefix)]
+        dataset = dataset._stage("SetStatsAggregatorDataset", stats.aggregator._resource, *texts)
+    return dataset

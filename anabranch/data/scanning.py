@@ -11,7 +11,7 @@ from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes
 from anabranch.core.values.shapes import TensorShape
 from anabranch.data import function_bodies, structure
-from anabranch.data.dataset import Dataset, normalized
+from anabranch.data.dataset import Dataset
 from anabranch.data.structure import TensorComponent
 
 Transformation = Callable[[Dataset], Dataset]
@@ -45,7 +45,7 @@ def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
 
     def apply(dataset: Dataset) -> Dataset:
         with name_scope("normalize_element"):
-            state, spec = normalized(initial_state)
+            state, spec = structure.normalized(initial_state)
             tensors = structure.to_tensors(spec, state)
         traced, spec = function_bodies.trace_state(scan_func, spec, dataset._spec, name, state_of)
         scanned = dataset._stage(

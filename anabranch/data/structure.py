@@ -508,3 +508,10 @@ def get_output_shapes(dataset_or_iterator: Any) -> Any:
 def get_output_classes(dataset_or_iterator: Any) -> Any:
     """The class of each component of the elements of a dataset or iterator."""
     return dataset_or_iterator.output_classes
+
+
+def normalized(tensors: Any) -> tuple[Any, Any]:
+    """What a program gives as an element, its leaves converted, and its structure."""
+    leaves = [leaf(value, f"component_{i}") for i, value in enumerate(nest.flatten(tensors))]
+    element = nest.pack_sequence_as(tensors, leaves)
+    return element, spec_of(element)

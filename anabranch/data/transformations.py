@@ -13,7 +13,7 @@ from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.shapes import TensorShape
 from anabranch.data import function_bodies, nest
-from anabranch.data.dataset import Dataset, inner_spec, number, static_size
+from anabranch.data.dataset import Dataset, number, static_size
 from anabranch.data.structure import SparseComponent, TensorComponent
 
 Transformation = Callable[[Dataset], Dataset]
@@ -184,7 +184,9 @@ def parallel_interleave(
         ahead = number(2 * block_length if buffer_output_elements is None else buffer_output_elements, "ahead")
         inputs = number(2 * cycle_length if prefetch_input_elements is None else prefetch_input_elements, "inputs")
         operands = cycle, block, convert_to_tensor(sloppy, dtypes.bool_), ahead, inputs
-        return dataset._calling("ParallelInterleaveDataset", traced, "f", spec=inner_spec(traced), operands=operands)
+        return dataset._calling(
+            "ParallelInterleaveDataset", traced, "f", spec=function_bodies.inner_spec(traced), operands=operands
+        )
 
     return apply
 

@@ -310,3 +310,40 @@ def test_an_autotuned_buffer_widens_where_somebody_waits():
         assert [int(session.run(element)) for _ in range(40)] == list(range(40))
         limits = [worker.limit for worker in gc.get_objects() if isinstance(worker, buffering._Ahead)]
         assert buffering.AUTOTUNED_SIZE < max(limits) <= buffering.MOST_AUTOTUNED
+
+
+def test_python_is_called_in_the_threads_of_a_pool_that_is_asked_for_and_in_no_others():
+    callers = set()
+
+    def called(x):
+        callers.add(threading.get_ident())
+        time.sleep(0.001)
+        return x * 2
+
+    options = tf.data.Options()
+    options.experimental_threading.private_threadpool_size = 2
+    dataset = D.range(40).map(lambda x: tf.py_func(called, [x], tf.int64), 8).with_options(options)
+    element = dataset.make_one_shot_iterator().get_next()
+    with tf.Session() as session:
+        assert [session.run(element) for _ in range(40)] == list(range(0, 80, 2))
+    assert len(callers) <= 2
+    assert threading.get_ident() not in callers
+
+
+def test_a_python_function_is_called_once_for_each_element_and_its_error_names_its_operation():
+    seen = []
+
+    def called(x):
+        seen.append(int(x))
+        if x == 2:
+            raise ValueError("two")
+        return np.full(int(x), x)  # of another shape each time
+
+    dataset = D.range(5).map(lambda x: tf.reduce_sum(tf.py_func(called, [x + 1], tf.int64, name="caller")) * 10)
+    element = dataset.make_one_shot_iterator().get_next()
+    with tf.Session() as session:
+        assert session.run(element) == 10
+        with pytest.raises(tf.errors.InvalidArgumentError, match="two(.|\n)*caller"):
+            session.run(element)
+        assert [session.run(element) for _ in range(3)] == [90, 160, 250]
+    assert seen == [1, 2, 3, 4, 5]

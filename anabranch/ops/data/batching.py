@@ -9,21 +9,10 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool, Int, List, String
 from anabranch.core.values import shapes
+from anabranch.ops.data.elements.stacks import Element, stacked, unstacked
 from anabranch.ops.data.mapping import ARGUMENTS, FUNCTION, Calling, ManyAtOnce
 from anabranch.ops.data.parallel import ParallelCalls
-from anabranch.ops.data.pipeline import (
-    ELEMENTS,
-    METADATA,
-    MOST_ROWS,
-    Dataset,
-    Element,
-    Iterator,
-    batches_of,
-    number,
-    stacked,
-    stage,
-    unstacked,
-)
+from anabranch.ops.data.pipeline import ELEMENTS, METADATA, MOST_ROWS, Dataset, Iterator, batches_of, number, stage
 
 
 class _Batches(Iterator):

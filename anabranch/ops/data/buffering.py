@@ -20,8 +20,9 @@ import numpy as np
 from anabranch.core import conditions, errors
 from anabranch.core.contract.opdef import Bool, Int
 from anabranch.core.paths import local
+from anabranch.ops.data.elements.stacks import Element
 from anabranch.ops.data.file_cache import FileCached
-from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Dataset, Element, Iterator, Worker, number, stage
+from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Dataset, Iterator, Worker, number, stage
 
 WORTH_A_THREAD = 0.0005
 """Seconds that making an element takes at least if it is worth a thread."""

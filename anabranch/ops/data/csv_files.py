@@ -16,8 +16,9 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.opdef import List
 from anabranch.core.values import budgets, dtypes
+from anabranch.ops.data.elements.stacks import Element, all_rows, rows_of
 from anabranch.ops.data.files import FileDataset, FileIterator, FileReader, LineReader, text
-from anabranch.ops.data.pipeline import Element, all_rows, rows_of, stage
+from anabranch.ops.data.pipeline import stage
 from anabranch.ops.parsing.csv_records import Columns, InvalidRecord, Records
 
 PARSED_AHEAD = 64

@@ -22,7 +22,8 @@ from anabranch.core import errors
 from anabranch.core.contract import hooks
 from anabranch.core.file_errors import translated
 from anabranch.core.values import dtypes
-from anabranch.ops.data.pipeline import Element, Iterator
+from anabranch.ops.data.elements.stacks import Element
+from anabranch.ops.data.pipeline import Iterator
 
 _DIGITS = 7
 """Of an element's number in a key, as TensorFlow writes it."""

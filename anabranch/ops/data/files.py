@@ -23,7 +23,8 @@ import numpy as np
 from anabranch.core import errors, interrupts, paths
 from anabranch.core.contract import hooks
 from anabranch.core.values import budgets, dtypes
-from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Dataset, Element, Iterator, number, stage
+from anabranch.ops.data.elements.stacks import Element
+from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Dataset, Iterator, number, stage
 from anabranch.ops.io.lmdb_databases import LMDBEntries
 
 CHUNK = 1 << 18

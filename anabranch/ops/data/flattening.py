@@ -21,8 +21,9 @@ from typing import Any
 from anabranch.core import conditions, errors
 from anabranch.core.contract.opdef import Bool, String
 from anabranch.ops.data.buffering import Ahead
+from anabranch.ops.data.elements.stacks import Element
 from anabranch.ops.data.mapping import ARGUMENTS, FUNCTION, Calling
-from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Dataset, Element, Iterator, number, stage
+from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Dataset, Iterator, number, stage
 from anabranch.ops.data.windows import Held
 
 

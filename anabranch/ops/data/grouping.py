@@ -13,16 +13,9 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Func, List
+from anabranch.ops.data.elements.stacks import Element
 from anabranch.ops.data.flattening import inner_dataset
-from anabranch.ops.data.pipeline import (
-    ELEMENTS,
-    METADATA,
-    Dataset,
-    Element,
-    Function,
-    Iterator,
-    stage,
-)
+from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Dataset, Function, Iterator, stage
 from anabranch.ops.data.windows import Held
 
 

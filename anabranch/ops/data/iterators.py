@@ -33,7 +33,8 @@ from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.optional_values import HostOptional
 from anabranch.core.values.stored_variant import StoredVariant, stored
 from anabranch.ops.data import fingerprints, measuring, places
-from anabranch.ops.data.pipeline import ELEMENTS, Context, Dataset, Element, Iterator, Pipeline
+from anabranch.ops.data.elements.stacks import Element
+from anabranch.ops.data.pipeline import ELEMENTS, Context, Dataset, Iterator, Pipeline
 from anabranch.ops.data.resources import stored_pipelines
 from anabranch.ops.data.resources.cuts import Cut
 

@@ -15,21 +15,17 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool, Func, List, String
+from anabranch.ops.data.elements.stacks import Element, all_rows, joined_columns, rows_of, stacked
 from anabranch.ops.data.parallel import ParallelCalls
 from anabranch.ops.data.pipeline import (
     ELEMENTS,
     METADATA,
     MOST_ROWS,
     Dataset,
-    Element,
     Function,
     Iterator,
-    all_rows,
     computes_but_for_python,
-    joined_columns,
     number,
-    rows_of,
-    stacked,
     stage,
 )
 

@@ -11,7 +11,8 @@ One whose draws are not always as many, or that has effects, is called by one th
 
 A function that calls Python is called on threads if the program says how many (``num_parallel_calls``, not
 ``AUTOTUNE``) and the session is not one that is to repeat: results come in order, but not the calls, as in TensorFlow.
-There may be more of these threads than cores, as Python may wait for files and networks.
+There may be more of these threads than cores, as Python may wait for files and networks. Where the program has a
+thread pool for the pipeline, which says how many, they are begun with the first element, and stay.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ import numpy as np
 
 from anabranch.core import conditions
 from anabranch.core.cancellation import CancellationToken
-from anabranch.ops.data.pipeline import THREADS, Context, Element, Worker
+from anabranch.ops.data.elements.stacks import Element
+from anabranch.ops.data.pipeline import THREADS, Context, Worker
 
 WORTH_A_THREAD = 0.0005
 """Seconds that a call takes at least if it is worth a thread."""
@@ -147,6 +149,8 @@ class ParallelCalls:
         self._count = min(automatic, calls if calls > 0 else automatic)
         self._limit = max(calls if calls > 0 else automatic, ahead)
         self._allowed = self._count > 1 and (function.alike_in_parallel or function.reserves or python)
+        self._pooled = self._allowed and python and context.said_behind(THREADS) is not None
+        """Whether a pool was asked for, in whose threads, and in no others, Python functions are called."""
         self._slow = 0
         self._alone = 0.0
         """Seconds that a call took when they were made one by one."""
@@ -158,6 +162,8 @@ class ParallelCalls:
 
     def next(self) -> Any:
         """The next outcome: a tuple, an exception, or None at the end of the input."""
+        if self._pooled and self.threads is None:
+            self._begin()
         if self.threads is None and not self.pending:
             return self._next_alone()
         started = time.perf_counter()
@@ -217,7 +223,8 @@ class ParallelCalls:
         """End the threads if waiting for them takes no less than calls one by one."""
         self._made += 1
         self._waited += waited
-        if self._made == TRIED and self.threads is not None and self._waited / TRIED > GAIN * self._alone:
+        tried = self._made == TRIED and not self._pooled
+        if tried and self.threads is not None and self._waited / TRIED > GAIN * self._alone:
             self._allowed = False
             self._finish()
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool, List, String
-from anabranch.ops.data.pipeline import ELEMENTS, Dataset, Element, Iterator, number, stage
+from anabranch.ops.data.elements.stacks import Element
+from anabranch.ops.data.pipeline import ELEMENTS, Dataset, Iterator, number, stage
 from anabranch.ops.parsing.example_columns import as_array
 from anabranch.ops.parsing.examples import VALUES, Batch, dense_columns, sparse_columns, splits_of
 

@@ -34,14 +34,12 @@ from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of, functions_of
 from anabranch.core.graph.operation import Operation
 from anabranch.core.live_set import LiveSet
-from anabranch.core.values import dtypes, shapes, spare_arrays
+from anabranch.core.values import dtypes, shapes
 from anabranch.ops.data import fingerprints
+from anabranch.ops.data.elements.stacks import Element, Rows, gathered, joined, rows_of, stacked
 from anabranch.ops.data.random_words import RandomWords
 from anabranch.ops.data.resources.live_captures import live
 
-Element = tuple[Any, ...]
-Rows = range | np.ndarray
-"""Numbers of rows, in order."""
 ROWS_AHEAD = 64
 """Rows that an iterator over a table asks for when it gives out elements one by one."""
 
@@ -477,82 +475,6 @@ class RowIterator(Iterator):
         self.ahead = list(state["ahead"])
 
 
-def joined(parts: Sequence[Any]) -> Rows:
-    """Rows of several parts in a row."""
-    filled = [part for part in parts if len(part)]
-    if len(filled) == 1 and not isinstance(filled[0], list):
-        only: Rows = filled[0]
-        return only
-    return np.concatenate([np.asarray(part, np.int64) for part in filled]) if filled else range(0)
-
-
-def gathered(column: Any, rows: Rows) -> Any:
-    """Rows of a column; those in a row are not copied."""
-    if isinstance(rows, range):
-        return column[rows.start : rows.stop]
-    if isinstance(column, np.ndarray) and column.nbytes >= spare_arrays.LEAST:
-        batch = spare_arrays.empty((len(rows), *column.shape[1:]), column.dtype)
-        return column.take(rows, axis=0, out=batch, mode="clip")
-    return column.take(rows, axis=0)
-
-
-def stacked(elements: Sequence[Element], dataset: Dataset) -> list[Any] | None:
-    """Elements as an array for each component; None if there are none."""
-    if not elements:
-        return None
-    batch = []
-    for i, parts in enumerate(zip(*elements, strict=True)):
-        first = parts[0].shape
-        for part in parts:
-            if part.shape != first:
-                raise errors.InvalidArgumentError(
-                    None,
-                    dataset.op,
-                    "Cannot batch tensors with different shapes in component "
-                    f"{i}. First element had shape {shapes.show(first)} and element "
-                    f"{next(n for n, other in enumerate(parts) if other.shape != first)} had shape "
-                    f"{shapes.show(next(other.shape for other in parts if other.shape != first))}.",
-                )
-        batch.append(stack(parts))
-    return batch
-
-
-def joined_columns(parts: Sequence[Sequence[Any]], dataset: Dataset) -> Sequence[Any] | None:
-    """Batches one behind the other, as one; None if there are none."""
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    columns = list(zip(*parts, strict=True))
-    if any(part.shape[1:] != column[0].shape[1:] for column in columns for part in column):
-        return stacked(all_rows(parts), dataset)
-    return [np.concatenate(column) for column in columns]
-
-
-def stack(parts: Sequence[Any]) -> np.ndarray:
-    """Values of one shape as rows of an array."""
-    first = parts[0]
-    if not isinstance(first, np.ndarray | np.generic):  # datasets, optionals: objects
-        array = np.empty(len(parts), object)
-        array[:] = parts
-        return array
-    array = spare_arrays.empty((len(parts), *first.shape), first.dtype)
-    for i, part in enumerate(parts):
-        array[i, ...] = part
-    return array
-
-
-def all_rows(parts: Sequence[Sequence[Any]]) -> list[Element]:
-    """The rows of several stacks, one behind the other."""
-    return [element for columns in parts for element in rows_of(columns)]
-
-
-def unstacked(column: np.ndarray, row: int) -> Any:
-    """A row of what :func:`stack` made."""
-    value = column[row, ...]
-    if column.dtype != object or value.ndim or isinstance(value.item(), bytes):
-        return value
-    return value.item()
-
-
 # ----------------------------------------------------------------------------------------------------------- functions
 class Function:
     """A function that a stage holds: a body and the values that it captures."""
@@ -617,13 +539,6 @@ def _row_bytes(types: Sequence[dtypes.DType], sizes: Sequence[shapes.RawShape]) 
             _STRING_BYTES if dtype.np is None or dtype is dtypes.string else dtype.np.itemsize
         )
     return total
-
-
-def rows_of(columns: Sequence[Any]) -> list[Element]:
-    """The rows of arrays as elements."""
-    if not columns:
-        return []
-    return list(zip(*[[column[row, ...] for row in range(len(column))] for column in columns], strict=True))
 
 
 # --------------------------------------------------------------------------------------------------------- registering

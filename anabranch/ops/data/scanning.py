@@ -12,8 +12,9 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool, Func, List
 from anabranch.core.values import dtypes
+from anabranch.ops.data.elements.stacks import Element
 from anabranch.ops.data.mapping import ARGUMENTS, FUNCTION, Calling
-from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Dataset, Element, Iterator, stage
+from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Dataset, Iterator, stage
 
 
 class _Scanned(Iterator):

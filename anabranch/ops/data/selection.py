@@ -13,6 +13,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool, Int
+from anabranch.ops.data.elements.stacks import Element, Rows, all_rows, joined, joined_columns
 from anabranch.ops.data.pipeline import (
     ELEMENTS,
     INFINITE,
@@ -20,13 +21,8 @@ from anabranch.ops.data.pipeline import (
     UNKNOWN,
     Context,
     Dataset,
-    Element,
     Iterator,
     RowIterator,
-    Rows,
-    all_rows,
-    joined,
-    joined_columns,
     number,
     stage,
 )

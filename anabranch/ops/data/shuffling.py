@@ -25,7 +25,8 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool
-from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Element, Iterator, RowIterator, Rows, number, stage
+from anabranch.ops.data.elements.stacks import Element, Rows
+from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Iterator, RowIterator, number, stage
 from anabranch.ops.data.random_words import RandomWords
 from anabranch.ops.data.selection import OverRows, repeated
 

@@ -15,17 +15,16 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool, Func, List, Type
 from anabranch.core.values import dtypes, shapes
+from anabranch.ops.data.elements.stacks import Element, Rows
 from anabranch.ops.data.pipeline import (
     ELEMENTS,
     INFINITE,
     METADATA,
     Context,
     Dataset,
-    Element,
     Function,
     Iterator,
     RowIterator,
-    Rows,
     number,
     owned,
     stage,

@@ -16,8 +16,9 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.paths import local
 from anabranch.core.values import dtypes
+from anabranch.ops.data.elements.stacks import Element
 from anabranch.ops.data.files import scalar_of, text
-from anabranch.ops.data.pipeline import ELEMENTS, Dataset, Element, Iterator, stage
+from anabranch.ops.data.pipeline import ELEMENTS, Dataset, Iterator, stage
 
 _TYPES = (
     dtypes.string,

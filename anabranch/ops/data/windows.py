@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool
-from anabranch.ops.data.pipeline import ELEMENTS, Dataset, Element, Iterator, batches_of, number, stacked, stage
+from anabranch.ops.data.elements.stacks import Element, stacked
+from anabranch.ops.data.pipeline import ELEMENTS, Dataset, Iterator, batches_of, number, stage
 
 
 class _Held(Iterator):

@@ -16,8 +16,9 @@ from anabranch.core import conditions, errors
 from anabranch.core.contract import inference
 from anabranch.core.contract.kernels import of_kind
 from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op, String, channel
+from anabranch.ops.data.elements.stacks import Element
 from anabranch.ops.data.iterators import IteratorResource, element_shapes, handle_of, named
-from anabranch.ops.data.pipeline import ELEMENTS, Element, number
+from anabranch.ops.data.pipeline import ELEMENTS, number
 from anabranch.ops.data.resources.shared_state import Deleter, nameless
 
 _NO_GRADIENT = NotDifferentiable("an iterator hands values from one step to the next")

@@ -16,9 +16,10 @@ from anabranch.core import errors
 from anabranch.core.contract.opdef import Bool, Int
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of, functions_of
+from anabranch.ops.data.elements.stacks import Element
 from anabranch.ops.data.files import FileDataset
 from anabranch.ops.data.mapping import Calling
-from anabranch.ops.data.pipeline import ELEMENTS, STAGES, Dataset, Element, Iterator, number, stage
+from anabranch.ops.data.pipeline import ELEMENTS, STAGES, Dataset, Iterator, number, stage
 from anabranch.ops.data.selection import Concatenate, Shard, Zip
 from anabranch.ops.data.settings import Same
 from anabranch.ops.data.shuffling import Shuffling

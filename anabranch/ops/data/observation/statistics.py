@@ -18,8 +18,9 @@ from anabranch.core.contract.kernels import of_kind
 from anabranch.core.contract.opdef import PURE, NotDifferentiable, String, channel, define
 from anabranch.core.protos import summary_pb2
 from anabranch.ops.data import measuring
+from anabranch.ops.data.elements.stacks import Element
 from anabranch.ops.data.files import scalar_of, text
-from anabranch.ops.data.pipeline import ELEMENTS, Context, Dataset, Element, Iterator, stage
+from anabranch.ops.data.pipeline import ELEMENTS, Context, Dataset, Iterator, stage
 from anabranch.ops.data.settings import Optimize, Same
 from anabranch.ops.summary.messages import histogram_of
 

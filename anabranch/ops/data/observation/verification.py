@@ -15,7 +15,8 @@ from anabranch.core import conditions, errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract.inference import scalar as scalar_shape
 from anabranch.core.contract.opdef import PURE, Bool, Int, List, define
-from anabranch.ops.data.pipeline import ELEMENTS, METADATA, NO_GRADIENT, Dataset, Element, Iterator, number, stage
+from anabranch.ops.data.elements.stacks import Element
+from anabranch.ops.data.pipeline import ELEMENTS, METADATA, NO_GRADIENT, Dataset, Iterator, number, stage
 from anabranch.ops.data.random_words import RandomWords
 from anabranch.ops.data.settings import Same
 
