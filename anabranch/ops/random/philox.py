@@ -31,8 +31,8 @@ def _product(xp: Any, value: Any, factor: int) -> tuple[Any, Any]:
 
 def blocks(xp: Any, philox: tuple[Any, Any], offsets: Any) -> list[Any]:
     """The four uint32 words of the blocks at ``offsets`` (uint64) after the stream's counter, each like ``offsets``."""
-    if xp is np and np.size(offsets) <= _FEW:
-        return _few_blocks(philox, offsets)
+    if xp is np:
+        return (_few_blocks if np.size(offsets) <= _FEW else _many_blocks)(philox, np.asarray(offsets))
     key, counter = philox
     low = _wide(xp, counter[0]) | (_wide(xp, counter[1]) << np.uint64(32))
     high = _wide(xp, counter[2]) | (_wide(xp, counter[3]) << np.uint64(32))
@@ -74,6 +74,34 @@ def _few_blocks(philox: tuple[Any, Any], offsets: Any) -> list[Any]:
         for lane, word in zip(lanes, (word0, word1, word2, word3), strict=True):
             lane.append(word)
     return [np.array(lane, np.uint32).reshape(np.shape(offsets)) for lane in lanes]
+
+
+_FACTORS = np.array([_MULTIPLY_0, _MULTIPLY_1], np.uint64)
+_BUMPS = np.array([[_WEYL_0 * step & _LOW, _WEYL_1 * step & _LOW] for step in range(10)], np.uint64)
+
+
+def _many_blocks(philox: tuple[Any, Any], offsets: np.ndarray) -> list[Any]:
+    """The same for many, with both halves of a round in one call of NumPy, and no narrowing between rounds."""
+    key, counter = ([int(word) & _LOW for word in words] for words in philox)
+    pair = (2, *[1] * offsets.ndim)
+    low = np.uint64(counter[0] | counter[1] << 32)
+    position = offsets + low
+    half, mask = np.uint64(32), np.uint64(_LOW)
+    # Of a block's words, those that a round multiplies and the others; each row for a factor.
+    multiplied, others, product = (np.empty((2, *offsets.shape), np.uint64) for _ in range(3))
+    upper = (position < low) + np.uint64(counter[2] | counter[3] << 32)  # the carry goes there
+    np.bitwise_and(position, mask, out=multiplied[0])
+    np.right_shift(position, half, out=others[0])
+    np.bitwise_and(upper, mask, out=multiplied[1])
+    np.right_shift(upper, half, out=others[1])
+    factors, keys = _FACTORS.reshape(pair), (np.array(key, np.uint64) + _BUMPS) & mask
+    for step in range(10):
+        np.multiply(multiplied, factors, out=product)
+        np.right_shift(product[::-1], half, out=multiplied)
+        multiplied ^= others
+        multiplied ^= keys[step].reshape(pair)
+        np.bitwise_and(product[::-1], mask, out=others)
+    return [words[row].astype(np.uint32) for row in (0, 1) for words in (multiplied, others)]
 
 
 CHUNK = 1 << 14
