@@ -343,7 +343,7 @@ def test_a_python_function_is_called_once_for_each_element_and_its_error_names_i
     element = dataset.make_one_shot_iterator().get_next()
     with tf.Session() as session:
         assert session.run(element) == 10
-        with pytest.raises(tf.errors.InvalidArgumentError, match="two(.|\n)*caller"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"two(.|\n)*caller"):
             session.run(element)
         assert [session.run(element) for _ in range(3)] == [90, 160, 250]
     assert seen == [1, 2, 3, 4, 5]
