@@ -8,9 +8,10 @@ of the padding can be chosen. Averages leave the padding out.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from anabranch.core.values import shapes
 from anabranch.ops.math.reduce import least
 from anabranch.ops.nn.windows import geometry
 from anabranch.ops.nn.windows.geometry import Axis, from_last, shape_from_last, shape_to_last, spatial, to_last
-from anabranch.ops.nn.windows.xla_convolution import interleave, pad_along, scatter_taps, spread_of
+from anabranch.ops.nn.windows.xla_convolution import add_along, interleave, scatter_taps, sources_of
 from anabranch.ops.shared.widening import widen
 
 
@@ -129,16 +130,47 @@ def _along(dimension: int, cut: slice) -> tuple[Any, ...]:
     return (slice(None),) * dimension + (cut,)
 
 
-def _taps(ctx: Any, x: Any, a: Axis, dimension: int, value: Any) -> list[Any]:
-    """For each entry of the window along one dimension, an array of one value per window position."""
-    if a.after < 0:
-        x = x[_along(dimension, slice(0, a.size + a.after))]
-    if a.before or a.after > 0:
-        pads = [(0, 0)] * x.ndim
-        pads[dimension] = (a.before, max(a.after, 0))
-        x = ctx.xp.pad(x, pads, constant_values=value)
-    reach = (a.out - 1) * a.stride + 1
-    return [x[_along(dimension, slice(t, t + reach, a.stride))] for t in range(a.window)]
+class Run(NamedTuple):
+    """Windows side by side, ``first`` to before ``end``, that have the same entries ``taps`` inside the input."""
+
+    first: int
+    end: int
+    taps: range
+
+
+def _runs(a: Axis) -> list[Run]:
+    """The windows along one dimension, cut where the padding begins and ends."""
+    runs: list[Run] = []
+    for i in range(a.out):
+        start = i * a.stride - a.before
+        taps = range(max(0, -start), max(0, -start, min(a.window, a.size - start)))
+        if runs and runs[-1].taps == taps:
+            runs[-1] = runs[-1]._replace(end=i + 1)
+        else:
+            runs.append(Run(i, i + 1, taps))
+    return runs
+
+
+def _entries(x: Any, a: Axis, dimension: int, run: Run, tap: int) -> Any:
+    """Of each window of a run, the entry ``tap``."""
+    start = run.first * a.stride - a.before + tap
+    return x[_along(dimension, slice(start, start + (run.end - run.first - 1) * a.stride + 1, a.stride))]
+
+
+def _by_runs(ctx: Any, x: Any, a: Axis, dimension: int, function: Callable[[Run, list[Any]], Any], empty: Any) -> Any:
+    """``function(run, entries)`` of the windows along one dimension; ``empty`` where a window has no entry.
+
+    Nothing is padded: XLA's code for a padded array in a fusion asks for each element where it comes from, and the loop
+    around it is no longer one of vectors (maxima of 3x3 with SAME padding took 2.3 times as long).
+    """
+    parts = []
+    for run in _runs(a):
+        if run.taps:
+            parts.append(function(run, [_entries(x, a, dimension, run, t) for t in run.taps]))
+        else:
+            shape = x.shape[:dimension] + (run.end - run.first,) + x.shape[dimension + 1 :]
+            parts.append(ctx.xp.full(shape, empty))
+    return parts[0] if len(parts) == 1 else ctx.xp.concatenate(parts, axis=dimension)
 
 
 def _whole(a: Axis) -> bool:
@@ -149,27 +181,24 @@ def _whole(a: Axis) -> bool:
 def _maximum(ctx: Any, x: Any, a: Axis, dimension: int) -> Any:
     if _whole(a):
         return ctx.xp.max(x, axis=dimension, keepdims=True)
-    greatest = None
-    for entry in _taps(ctx, x, a, dimension, least(x.dtype)):
-        greatest = entry if greatest is None else ctx.xp.maximum(greatest, entry)
-    return greatest
+    return _by_runs(ctx, x, a, dimension, lambda _, entries: functools.reduce(ctx.xp.maximum, entries), least(x.dtype))
 
 
 def _first_hits(ctx: Any, x: Any, y: Any, a: Axis, dimension: int) -> Any:
     """For each window, the number of its first entry that reaches the maximum ``y``: int8 (int32 for long windows)."""
-    xp = ctx.xp
     kind = np.int8 if a.window < 127 else np.int32
-    starts = np.arange(a.out) * a.stride - a.before
-    taps = _taps(ctx, x, a, dimension, least(x.dtype))
-    hits = None
-    for t in range(a.window - 1, -1, -1):
-        hit = ~(taps[t] < y)  # a NaN maximum is reached by anything, so that the gradient is not lost
-        inside = (starts + t >= 0) & (starts + t < a.size)
-        if not inside.all():
-            hit = hit & xp.asarray(inside).reshape((-1,) + (1,) * (x.ndim - dimension - 1))
-        hits = xp.where(hit, kind(t), kind(-1) if hits is None else hits)
+
+    def number(run: Run, entries: list[Any]) -> Any:
+        greatest = y[_along(dimension, slice(run.first, run.end))]
+        hits: Any = kind(-1)
+        for t, entry in zip(reversed(run.taps), reversed(entries), strict=True):
+            # A NaN maximum is reached by anything, so that the gradient is not lost.
+            hits = ctx.xp.where(~(entry < greatest), kind(t), hits)
+        return hits
+
+    hits = _by_runs(ctx, x, a, dimension, number, kind(-1))
     # Else the comparisons are repeated for each entry that the gradient is added back to. That costs little where each
-    # is added to one, and without padding, which an entry must be compared with, less than to write the numbers down.
+    # is added to one, and where the windows are one run less than to write the numbers down.
     repeats = a.window > a.stride and (a.before > 0 or a.after > 0)
     return ctx.apart(hits) if repeats or ctx.platform != "cpu" else hits
 
@@ -198,23 +227,15 @@ def add_back(ctx: Any, parts: Sequence[Any], a: Axis, dimension: int) -> Any:
 
 def _return(ctx: Any, g: Any, a: Axis, dimension: int, hits: Any = None) -> Any:
     """Add ``g`` back to each entry of its window, or only to the one that ``hits`` numbers."""
-    xp = ctx.xp
     zero = g.dtype.type(0)
+
+    def part(tap: int, cut: tuple[Any, ...]) -> Any:
+        return g[cut] if hits is None else ctx.xp.where(hits[cut] == tap, g[cut], zero)
+
     if ctx.host:
-        parts = [g if hits is None else np.where(hits == t, g, zero) for t in range(a.window)]
-        return add_back(ctx, parts, a, dimension)
-    plan = spread_of(a)
-    g = pad_along(ctx, g, dimension, plan.low, plan.high)
-    if hits is not None:
-        hits = pad_along(ctx, hits, dimension, plan.low, plan.high, -1)
-    phases = []
-    for taps in plan.phases:
-        total = None
-        for t, start in taps:
-            cut = _along(dimension, slice(start, start + plan.length))
-            part = g[cut] if hits is None else xp.where(hits[cut] == t, g[cut], zero)
-            total = part if total is None else total + part
-        phases.append(total)
+        return add_back(ctx, [part(t, (...,)) for t in range(a.window)], a, dimension)
+    shape = g.shape[:dimension] + (-1,) + g.shape[dimension + 1 :]
+    phases = [add_along(ctx, sources, part, dimension, shape, g.dtype) for sources in sources_of(a)]
     return interleave(ctx, phases, a, dimension)
 
 
@@ -266,13 +287,22 @@ def max_gather(ctx: Any, x: Any, values: Any, axes: Sequence[Axis]) -> Any:
             zero = values.dtype.type(0)
             values = ctx.xp.sum(ctx.xp.where(hit, values, zero), axis=dimension, keepdims=True, dtype=values.dtype)
         else:
-            hits = _first_hits(ctx, x, y, a, dimension)
-            chosen = values.dtype.type(0)
-            for t, entry in enumerate(_taps(ctx, values, a, dimension, 0)):
-                chosen = ctx.xp.where(hits == t, entry, chosen)
-            values = chosen
+            values = _at_hits(ctx, values, _first_hits(ctx, x, y, a, dimension), a, dimension)
         x = y
     return values
+
+
+def _at_hits(ctx: Any, values: Any, hits: Any, a: Axis, dimension: int) -> Any:
+    """Of each window along one dimension, the entry that ``hits`` numbers."""
+    zero = values.dtype.type(0)
+
+    def choose(run: Run, entries: list[Any]) -> Any:
+        of_run, chosen = hits[_along(dimension, slice(run.first, run.end))], zero
+        for t, entry in zip(run.taps, entries, strict=True):
+            chosen = ctx.xp.where(of_run == t, entry, chosen)
+        return chosen
+
+    return _by_runs(ctx, values, a, dimension, choose, zero)
 
 
 def max_with_index(ctx: Any, x: Any, axes: Sequence[Axis], index_type: Any, with_batch: bool) -> tuple[Any, Any]:
@@ -313,10 +343,7 @@ def average_forward(ctx: Any, x: Any, axes: Sequence[Axis]) -> Any:
         if _whole(a):
             total = ctx.xp.sum(total, axis=dimension, keepdims=True)
             continue
-        parts = _taps(ctx, total, a, dimension, 0)
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
+        total = _by_runs(ctx, total, a, dimension, lambda _, entries: sum(entries[1:], entries[0]), total.dtype.type(0))
     return (total / _counts(axes, total.dtype)).astype(x.dtype)
 
 
@@ -326,7 +353,8 @@ def average_gradient(ctx: Any, g: Any, axes: Sequence[Axis], shape: Sequence[int
         return ctx.xp.zeros(tuple(shape), g.dtype)
     wide = widen(g)
     wide = wide / _counts(axes, wide.dtype)
-    for dimension, a in enumerate(axes, 1):
+    for dimension in range(len(axes), 0, -1):  # the array is smallest while what lies far apart is copied
+        a = axes[dimension - 1]
         if _whole(a):
             wide = ctx.xp.broadcast_to(wide, wide.shape[:dimension] + (a.size,) + wide.shape[dimension + 1 :])
         else:

@@ -429,17 +429,59 @@ def interleave(ctx: Any, phases: Sequence[Any], a: Axis, dimension: int) -> Any:
     return ctx.lax.slice_in_dim(joined.reshape(shape), 0, a.size, axis=dimension)
 
 
+class Source(NamedTuple):
+    """Entries side by side of one phase, ``first`` to before ``end``, with what is added up to each of them.
+
+    Entry ``q`` of the phase gets, for each ``(tap, shift)``, what window ``q + shift`` gives to its entry ``tap``.
+    """
+
+    first: int
+    end: int
+    taps: tuple[tuple[int, int], ...]
+
+
+def sources_of(a: Axis) -> list[list[Source]]:
+    """For each phase of the stride, the entries of the input, cut where the windows that hold them begin and end."""
+    phases = []
+    for phase in range(a.stride):
+        places = [(t, phase + a.before - t * a.dilation) for t in range(a.window)]
+        shifts = [(t, place // a.stride) for t, place in places if place % a.stride == 0]
+        sources: list[Source] = []
+        for q in range(-(-a.size // a.stride)):
+            taps = tuple((t, shift) for t, shift in shifts if 0 <= q + shift < a.out)
+            if sources and sources[-1].taps == taps:
+                sources[-1] = sources[-1]._replace(end=q + 1)
+            else:
+                sources.append(Source(q, q + 1, taps))
+        phases.append(sources)
+    return phases
+
+
+def add_along(ctx: Any, sources: Sequence[Source], part: Any, dimension: int, shape: Any, dtype: Any) -> Any:
+    """One phase of the input: ``part(tap, cut)`` added up, where ``cut`` are the windows along the dimension.
+
+    ``shape`` is the result's but for the dimension. Nothing is padded (see ``_by_runs`` of the poolings).
+    """
+    if not any(source.taps for source in sources):
+        return None
+    pieces = []
+    for first, end, taps in sources:
+        total = None
+        for t, shift in taps:
+            cut = (slice(None),) * dimension + (slice(first + shift, end + shift),)
+            total = part(t, cut) if total is None else total + part(t, cut)
+        if total is None:
+            total = ctx.xp.zeros(tuple(shape[:dimension]) + (end - first,) + tuple(shape[dimension + 1 :]), dtype)
+        pieces.append(total)
+    return pieces[0] if len(pieces) == 1 else ctx.lax.concatenate(pieces, dimension)
+
+
 def scatter_taps(ctx: Any, parts: Sequence[Any], a: Axis, dimension: int) -> Any:
     """Add each tap's part ``[..., out, ...]`` back to the entries of ``[..., size, ...]`` it was read from."""
-    plan = spread_of(a)
-    phases = []
-    for taps in plan.phases:
-        total = None
-        for t, start in taps:
-            shift = plan.low - start
-            moved = pad_along(ctx, parts[t], dimension, shift, plan.length - a.out - shift)
-            total = moved if total is None else total + moved
-        phases.append(total)
+    shape, dtype = parts[0].shape, parts[0].dtype
+    phases = [
+        add_along(ctx, sources, lambda t, cut: parts[t][cut], dimension, shape, dtype) for sources in sources_of(a)
+    ]
     return interleave(ctx, phases, a, dimension)
 
 
