@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,9 @@ from anabranch.core.contract import inference, kernels, roles
 from anabranch.core.contract.opdef import OpDefinition
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph import shared_bodies
+from anabranch.core.graph.body import Body
 from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.values import shapes
 from anabranch.rewrite import effects
 from anabranch.xla import engine, stored_programs
 
@@ -338,6 +340,10 @@ def _by_schedule(plan: Any) -> tuple[str, str]:
     )
 
 
+MOST_PASSES = 4
+"""So often a loop's body is looked through for shapes that it keeps."""
+
+
 class _PlanShapes(inference.ShapeContext):
     """Shapes of a step: those of its feeds, and what follows from them."""
 
@@ -378,7 +384,37 @@ def infer(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> lis
                     known[output] = (shape, value)
     except (TypeError, ValueError, OverflowError):
         return [output._shape for output in op._outputs]
-    return [shape if shape is not None else output._shape for output, shape in zip(op._outputs, inferred, strict=True)]
+    found = [shape if shape is not None else output._shape for output, shape in zip(op._outputs, inferred, strict=True)]
+    if op.role is Role.LOOP and not all(map(shapes.is_static, found)):
+        return _of_loop(op, plan, context.shapes, found)
+    return found
+
+
+def _of_loop(op: Operation, plan: Any, given: Sequence[shapes.RawShape], declared: list[Any]) -> list[Any]:
+    """The shapes of a loop's variables at its end: those they begin with, where the body keeps them.
+
+    A graph that does not know the size of its batch declares its loops for any; in a step whose batch is known, what
+    comes out of them, and all behind it, has a known size.
+    """
+    body = op._attrs["body"]
+    if not isinstance(body, Body):
+        return declared
+    variables = list(given)
+    for _ in range(MOST_PASSES):
+        known: dict[Tensor, tuple[Any, Any]] = {
+            arg: (shape, None) for arg, shape in zip(body.args, variables, strict=True)
+        }
+        for inner in body.operations:
+            if inner.role is not Role.CONSTANT and inner.definition.makes is None:
+                for output, shape in zip(inner._outputs, infer(inner, plan, known), strict=True):
+                    known.setdefault(output, (shape, None))
+        later = [known[output][0] if output in known else output._shape for output in body.outputs]
+        kept = [shapes.generalize(shape, new) for shape, new in zip(variables, later, strict=True)]
+        if kept == variables:
+            fits = all(map(shapes.is_compatible, declared, kept))
+            return [shapes.merge(a, b) for a, b in zip(declared, kept, strict=True)] if fits else declared
+        variables = kept
+    return declared
 
 
 def _size(shape: Any) -> float:

@@ -235,7 +235,9 @@ def inferred(plan: Any) -> dict[Tensor, tuple[Any, Any]]:
     for tensor, shape in zip(plan.feeds, plan.feed_shapes, strict=True):
         known[tensor] = (varying.open.get(tensor, shape), varying.values.get(tensor))
     for op in plan.analysis.order:
-        if op.role is Role.CONSTANT or op.definition.makes is not None or op.definition.effect.kind == "body":
+        if op.role is Role.CONSTANT or op.definition.makes is not None:
+            continue
+        if op.definition.effect.kind == "body" and op.role is not Role.LOOP:
             continue
         for output, shape in zip(op._outputs, policy.infer(op, plan, known), strict=True):
             known.setdefault(output, (shape, None))
