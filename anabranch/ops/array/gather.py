@@ -18,7 +18,7 @@ from anabranch.core.contract.opdef import PURE, Bool, Cost, Int, Op, Role, Strin
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.values import shapes
-from anabranch.ops.shared import open_forms, row_rules, row_sums
+from anabranch.ops.shared import open_forms, row_rules, row_sums, unchecked
 from anabranch.ops.shared.array_rules import axis_in, dense, ints, known, refuse, require, shape_from, shape_of
 from anabranch.ops.state import scatter_rules
 
@@ -164,6 +164,7 @@ class GatherV2(Op):
     effect = PURE
     any_size = open_forms.gather
     by_rows = row_rules.gather
+    straight = unchecked.rows
     role = Role.ROWS
     cost = Cost.INDEXED
     moves = True

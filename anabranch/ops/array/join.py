@@ -35,6 +35,7 @@ class Pack(Op):
     attrs = {"N": Int(minimum=1), "T": Type(), "axis": Int(0)}
     effect = PURE
     by_rows = row_rules.new_axis(of_first=False)
+    straight = unchecked.pack
     role = Role.JOIN
     moves = True
 

@@ -248,6 +248,7 @@ class ExpandDims(Op):
     attrs = {"T": Type(), "Tdim": Index()}
     effect = PURE
     any_size = open_forms.expand_dims
+    straight = unchecked.new_axis
     by_rows = row_rules.axes_behind(1)
     moves = True
     compile_time = ("dim",)

@@ -48,23 +48,33 @@ class Resolved(NamedTuple):
 
 
 def simple_index(size: tuple[int, ...], spec: Any, attrs: dict[str, Any]) -> tuple[Any, ...] | None:
-    """What Python takes for a slice without new axes and ellipses, if it is in range; None for any other."""
-    if attrs["ellipsis_mask"] or attrs["new_axis_mask"]:
-        return None
+    """What Python takes for a slice, if it is in range; None if it is not, or where there are two ellipses."""
     begin, end, strides = [part.tolist() for part in spec]
-    if not len(begin) == len(end) == len(strides) <= len(size) or 0 in strides:
+    if not len(begin) == len(end) == len(strides) or 0 in strides:
         return None
-    begin_mask, end_mask, shrink_mask = attrs["begin_mask"], attrs["end_mask"], attrs["shrink_axis_mask"]
+    begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_mask = (attrs[name] for name in MASKS)
+    ellipsis_mask &= (1 << len(begin)) - 1
+    taken = sum(not (ellipsis_mask | new_axis_mask) >> i & 1 for i in range(len(begin)))
+    if ellipsis_mask & (ellipsis_mask - 1) or taken > len(size):
+        return None
     index: list[Any] = []
+    dim = 0
     for i, first in enumerate(begin):
-        if shrink_mask >> i & 1:
-            if strides[i] < 0 or not -size[i] <= first < size[i]:
-                return None
-            index.append(first)
+        if ellipsis_mask >> i & 1:
+            index.append(...)
+            dim += len(size) - taken
+        elif new_axis_mask >> i & 1:
+            index.append(None)
         else:
-            bounds = None if begin_mask >> i & 1 else first, None if end_mask >> i & 1 else end[i]
-            index.append(slice(*bounds, strides[i]))
-    return (*index, ...)
+            if shrink_mask >> i & 1:
+                if strides[i] < 0 or not -size[dim] <= first < size[dim]:
+                    return None
+                index.append(first)
+            else:
+                bounds = None if begin_mask >> i & 1 else first, None if end_mask >> i & 1 else end[i]
+                index.append(slice(*bounds, strides[i]))
+            dim += 1
+    return tuple(index) if ellipsis_mask else (*index, ...)
 
 
 class BadSlice(ValueError):

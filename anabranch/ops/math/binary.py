@@ -416,6 +416,7 @@ _binary(
     _ALL,
     _floor_div,
     _no_gradient,
+    straight=unchecked.integers(np.floor_divide),
     value=partial_value_of(lambda a, b: None if b == 0 else a // b),
 )
 _binary(
@@ -423,7 +424,8 @@ _binary(
     "Remainder of `floor(x / y)`; it has the sign of `y`.",
     f"int8 int16 int32 int64 {FLOATS} uint8 uint16 uint32 uint64",
     _floor_mod,
-    _with(lambda x, y, grad: (grad, neg(mul(grad, build("FloorDiv", x, y))))),
+    straight=unchecked.integers(np.remainder),
+    gradient=_with(lambda x, y, grad: (grad, neg(mul(grad, build("FloorDiv", x, y))))),
     value=partial_value_of(lambda a, b: None if b == 0 else a % b),
 )
 for _type in ("Mod", "TruncateMod"):
@@ -472,6 +474,7 @@ _binary(
     f"{FLOATS} {_INTEGERS}",
     _numpy("maximum"),
     _choice_gradient("GreaterEqual"),
+    straight=unchecked.ufunc(np.maximum),
     value=partial_value_of(max),
 )
 _binary(
@@ -480,6 +483,7 @@ _binary(
     f"{FLOATS} {_INTEGERS}",
     _numpy("minimum"),
     _choice_gradient("LessEqual"),
+    straight=unchecked.ufunc(np.minimum),
     value=partial_value_of(min),
 )
 _binary(

@@ -116,6 +116,7 @@ for _type, _doc, _name in (
         shape=_equality_shape,
         elementwise=True,
         kernel=_equality(_name, _type == "NotEqual"),
+        straight=unchecked.ufunc(getattr(np, _name), unchecked.exact),
         gradient=_BOOLS,
         commutative=True,
     )

@@ -296,6 +296,14 @@ def _euclidean_gradient(op: Any, grad: Any) -> Any:
 
 # --------------------------------------------------------------------------------------------------------- definitions
 _LOGIC = NotDifferentiable("a bool has no derivative")
+_STRAIGHT = {
+    "Sum": unchecked.reduction(np.add),
+    "Mean": unchecked.mean,
+    "Max": unchecked.reduction(np.maximum),
+    "Min": unchecked.reduction(np.minimum),
+    "All": unchecked.all_of_axes,
+    "Any": unchecked.any_of_axes,
+}
 
 for _name, _doc, _types, _reduce, _gradient in (
     ("Sum", "Sum of the elements of `input` over the dimensions `reduction_indices`.", NUMBERS, _sum, _sum_gradient),
@@ -318,7 +326,7 @@ for _name, _doc, _types, _reduce, _gradient in (
         _name,
         _doc + " They are dropped, or kept as 1 with `keep_dims`.",
         signature=f"input: {_kind}, reduction_indices: Tidx -> output: {_kind}",
-        straight=unchecked.sum_of_axes if _name == "Sum" else None,
+        straight=_STRAIGHT.get(_name),
         any_size={"Sum": open_forms.sum_of_axes, "Mean": open_forms.mean}.get(_name),
         by_rows=row_rules.axes_behind(),
         attrs={"keep_dims": Bool(False)}

@@ -183,7 +183,9 @@ def _tan_slope(x):
     return square(reciprocal(build("Cos", x)))
 
 
-_unary("Abs", "`|x|`, element by element.", _SIGNED, _plain("abs"), _abs_gradient)
+_unary(
+    "Abs", "`|x|`, element by element.", _SIGNED, _plain("abs"), _abs_gradient, straight=unchecked.floats(np.absolute)
+)
 _unary(
     "Neg",
     "`-x`, element by element.",
@@ -191,6 +193,7 @@ _unary(
     lambda ctx, x: -x,
     lambda op, grad: neg(grad),
     any_size=open_forms.ufunc(np.negative),
+    straight=unchecked.floats(np.negative),
 )
 _unary(
     "Sign",
@@ -205,6 +208,7 @@ _unary(
     _FLOATS_COMPLEX,
     _numpy("exp"),
     _scaled_by_output(lambda y: y),
+    straight=unchecked.floats(np.exp),
     any_size=open_forms.floats(np.exp),
 )
 _unary(
@@ -222,6 +226,7 @@ _unary(
     _numpy("log"),
     _scaled_by(reciprocal),
     any_size=open_forms.floats(np.log),
+    straight=unchecked.floats(np.log),
 )
 _unary(
     "Log1p",
@@ -230,6 +235,7 @@ _unary(
     _numpy("log1p"),
     _scaled_by(lambda x: reciprocal(add(1.0, x))),
     any_size=open_forms.floats(np.log1p),
+    straight=unchecked.floats(np.log1p),
 )
 _unary(
     "Sqrt",
@@ -238,6 +244,7 @@ _unary(
     _numpy("sqrt"),
     _by_op("SqrtGrad"),
     any_size=open_forms.floats(np.sqrt),
+    straight=unchecked.floats(np.sqrt),
 )
 _unary("Rsqrt", "`1 / sqrt(x)`.", _FLOATS_COMPLEX, _rsqrt, _by_op("RsqrtGrad"))
 _unary(
@@ -408,6 +415,7 @@ class LogicalNot(Op):
 
     signature = "x: bool -> y: bool"
     effect = PURE
+    straight = unchecked.logical_not
     shape = inference.unchanged
     gradient = NotDifferentiable("it is a function of bools")
 

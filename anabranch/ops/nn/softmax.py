@@ -17,6 +17,7 @@ from anabranch.core.contract.api import public_op
 from anabranch.core.contract.opdef import PURE, Op, Type
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
+from anabranch.ops.shared import unchecked
 from anabranch.ops.shared.widening import constant, widen
 
 _FLOATS = "half bfloat16 float double"
@@ -56,6 +57,7 @@ class Softmax(Op):
     signature = "logits: T -> softmax: T"
     attrs = {"T": Type(_FLOATS)}
     effect = PURE
+    straight = unchecked.softmax(False)
     shape = _at_least_vector
 
     def kernel(ctx, inputs, attrs):
@@ -75,6 +77,7 @@ class LogSoftmax(Op):
     signature = "logits: T -> logsoftmax: T"
     attrs = {"T": Type(_FLOATS)}
     effect = PURE
+    straight = unchecked.softmax(True)
     shape = _at_least_vector
 
     def kernel(ctx, inputs, attrs):

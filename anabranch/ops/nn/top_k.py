@@ -54,10 +54,13 @@ def _largest(ctx: Any, x: Any, k: int) -> tuple[Any, Any]:
         clean = _one_zero(xp, wide).reshape(-1, count)
         indices = ctx.lax.top_k(clean, k)[1].reshape(x.shape[:-1] + (k,))
         return xp.take_along_axis(x, indices, axis=-1), indices
-    key = order_key(ctx, x)
     if ctx.host:
-        indices = _host_largest(key, k)
-    elif k == 1:
+        indices = _host_largest_floats(x, k)
+        if indices is None:
+            indices = _host_largest(order_key(ctx, x), k)
+        return np.take_along_axis(x, indices, axis=-1), indices
+    key = order_key(ctx, x)
+    if k == 1:
         indices = xp.argmax(key, axis=-1, keepdims=True).astype(np.int32)
     elif key.dtype.itemsize <= 4 and key.dtype != np.uint32:
         # One int64 per entry, key above and index below, sorts faster than two arrays.
@@ -74,10 +77,30 @@ _LEAST_CHOSEN_FROM, _LEAST_LENGTH, _LEAST_SHARE = 2048, 64, 4
 """Entries in all, in a row, and for each one that is asked for, from which choosing is quicker than sorting."""
 
 
+def _sorts(x: np.ndarray, k: int) -> bool:
+    """Whether a whole sort is quicker than a choice."""
+    return x.size < _LEAST_CHOSEN_FROM or x.shape[-1] < max(_LEAST_LENGTH, _LEAST_SHARE * k)
+
+
+def _host_largest_floats(x: np.ndarray, k: int) -> np.ndarray | None:
+    """The indices of float32 or float64 numbers, which need no key unless there are NaNs, or too many equal ones."""
+    if x.dtype not in (np.float32, np.float64) or _sorts(x, k):
+        return None
+    count = x.shape[-1]
+    parts = np.partition(x, count - k, axis=-1)[..., count - k :]  # NaNs are the last
+    if np.isnan(parts).any():
+        return None
+    at_least = x >= parts[..., :1]
+    if np.count_nonzero(at_least) != parts.size:
+        return None
+    chosen = (np.flatnonzero(at_least) % count).reshape(parts.shape)
+    order = np.argsort(-np.take_along_axis(x, chosen, axis=-1), axis=-1, kind="stable")
+    return np.take_along_axis(chosen, order, axis=-1).astype(np.int32)
+
+
 def _host_largest(key: np.ndarray, k: int) -> np.ndarray:
     count = key.shape[-1]
-    sorts = key.size < _LEAST_CHOSEN_FROM or count < max(_LEAST_LENGTH, _LEAST_SHARE * k)
-    if sorts or key.dtype.itemsize <= 2:  # NumPy sorts short integers by their digits
+    if _sorts(key, k) or key.dtype.itemsize <= 2:  # NumPy sorts short integers by their digits
         return np.argsort(~key, axis=-1, kind="stable")[..., :k].astype(np.int32)
     least = np.partition(key, count - k, axis=-1)[..., count - k, None]
     above, ties = key > least, key == least

@@ -27,6 +27,7 @@ Maker = Callable[[Sequence[Any], Sequence[bool], dict[str, Any]], Form | None]
 call, the third is the op's attributes."""
 _PLAIN = frozenset(np.dtype(name) for name in ("float32", "float64", "int32", "int64"))
 _FLOATS = frozenset(np.dtype(name) for name in ("float32", "float64"))
+_INTEGERS = _PLAIN - _FLOATS
 _BOOL = np.dtype(bool)
 _ARITHMETIC = frozenset([np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum])
 """Functions whose results have the dtype of their operands."""
@@ -101,6 +102,11 @@ def _tanh_grad(y: Any, dy: Any) -> Any:
     return np.multiply(dy, out, out)
 
 
+def floats(function: Any) -> Maker:
+    """The maker of an op that is a function of NumPy for floats, element by element."""
+    return ufunc(function, _FLOATS)
+
+
 def quotient(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     """Of floats."""
     return _in_spare_memory(np.divide, operands) if _alike(operands, _FLOATS) else None
@@ -109,6 +115,41 @@ def quotient(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, An
 def square(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     """A number times itself."""
     return (lambda x: np.multiply(x, x)) if _alike(operands, _PLAIN) else None
+
+
+def integers(function: Any) -> Any:
+    """The maker of an integer division by what is the same at each call, and not zero."""
+
+    def make(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+        if not known[1] or not _alike(operands, _INTEGERS) or not np.all(operands[1]):
+            return None
+        return function  # type: ignore[no-any-return]
+
+    return make
+
+
+def softmax(logarithm: bool) -> Maker:
+    """The maker of a softmax of floats over the last dimension, or of its logarithm."""
+
+    def make(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+        (x,) = operands
+        if x.dtype not in _FLOATS or not x.size:
+            return None
+        return _log_softmax if logarithm else _softmax
+
+    return make
+
+
+def _softmax(x: Any) -> Any:
+    out = np.subtract(x, np.maximum.reduce(x, -1, None, None, True))
+    np.exp(out, out)
+    return np.divide(out, np.add.reduce(out, -1, None, None, True), out)
+
+
+def _log_softmax(x: Any) -> Any:
+    out = np.subtract(x, np.maximum.reduce(x, -1, None, None, True))
+    total = np.add.reduce(np.exp(out), -1, None, None, True)
+    return np.subtract(out, np.log(total, total), out)
 
 
 sigmoid = of_arrays(_sigmoid, lambda x: 1 / (1 + np.exp(-x)))
@@ -181,24 +222,40 @@ def bias_add_grad(operands: Sequence[Any], known: Sequence[bool], attrs: dict[st
     return _reduction(tuple(range(grad.ndim - 1)), grad.dtype, False)
 
 
-def _reduction(axes: tuple[int, ...], dtype: Any, keep: bool) -> Form:
-    reduce: Any = np.add.reduce
+def _reduction(axes: tuple[int, ...], dtype: Any, keep: bool, function: Any = np.add) -> Form:
+    reduce: Any = function.reduce
     return lambda x, *_: reduce(x, axes, dtype, None, keep)
 
 
-def sum_of_axes(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
-    """Sum over axes that are the same at each call."""
-    x, axes = operands
-    if not known[1] or x.dtype not in _FLOATS:
+def _axes(x: Any, given: Any) -> tuple[int, ...] | None:
+    """The dimensions of a reduction, in order; None of none, or where they are not right."""
+    dimensions = [int(axis) for axis in np.asarray(given).ravel()]
+    if not dimensions or any(not -x.ndim <= axis < x.ndim for axis in dimensions):
         return None
-    dimensions = [int(axis) for axis in np.asarray(axes).ravel()]
-    if any(not -x.ndim <= axis < x.ndim for axis in dimensions) or len({axis % x.ndim for axis in dimensions}) < len(
-        dimensions
-    ):
+    axes = tuple(sorted({axis % x.ndim for axis in dimensions}))
+    return axes if len(axes) == len(dimensions) else None
+
+
+def reduction(function: Any, dtypes: frozenset[Any] = _FLOATS) -> Maker:
+    """The maker of a reduction by a function of NumPy, over axes that are the same at each call."""
+
+    def make(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+        x, given = operands
+        axes = _axes(x, given) if known[1] and x.dtype in dtypes and x.size else None
+        return None if axes is None else _reduction(axes, x.dtype, attrs["keep_dims"], function)
+
+    return make
+
+
+def mean(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """Of floats, over axes that are the same at each call."""
+    x, given = operands
+    axes = _axes(x, given) if known[1] and x.dtype in _FLOATS and x.size else None
+    if axes is None:
         return None
-    if not dimensions:
-        return None
-    return _reduction(tuple(sorted(axis % x.ndim for axis in dimensions)), x.dtype, attrs["keep_dims"])
+    total = _reduction(axes, x.dtype, attrs["keep_dims"])
+    count = x.dtype.type(math.prod(x.shape[axis] for axis in axes))
+    return lambda x, *_: np.divide(total(x), count)
 
 
 # ---------------------------------------------------------------------------------------------------------------- parts
@@ -221,6 +278,64 @@ def concat(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]
     if len(values) == 2:
         return lambda a, b, _: join((a, b), axis)
     return lambda *values: join(values[:-1], axis)
+
+
+def pack(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """Arrays of one shape along a new dimension."""
+    first, rank, axis = operands[0], operands[0].ndim, attrs["axis"]
+    if any(value.dtype != first.dtype or value.shape != first.shape for value in operands):
+        return None
+    if not -rank - 1 <= axis <= rank or first.dtype.kind not in "biuf":
+        return None
+    if not rank:
+        dtype = first.dtype
+        return lambda *values: np.array(values, dtype)
+    new = (slice(None),) * (axis % (rank + 1)) + (None,)
+    return lambda *values: np.concatenate([value[new] for value in values], len(new) - 1)
+
+
+def new_axis(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """A dimension of size 1 at a place that is the same at each call."""
+    x, place = operands
+    axis = _axis(place, x.ndim + 1) if known[1] and isinstance(x, np.ndarray) else None
+    if axis is None:
+        return None
+    new = (slice(None),) * axis + (None,)
+    return lambda x, _: x[new]
+
+
+def tile(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """Copies side by side, as many at each call."""
+    x, given = operands
+    times = np.ravel(given).tolist()
+    if not known[1] or not isinstance(x, np.ndarray) or len(times) != x.ndim or min(times, default=0) < 1:
+        return None
+    apart, whole, result = [], [], []
+    for size, count in zip(x.shape, times, strict=True):
+        apart += [1, size]
+        whole += [count, size]
+        result.append(count * size)
+    return lambda x, _: np.broadcast_to(x.reshape(apart), whole).reshape(result)
+
+
+@may_change
+def rows(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """Rows whose numbers are in range."""
+    params, _, place = operands
+    if not known[2] or not isinstance(params, np.ndarray) or not params.ndim or attrs["batch_dims"]:
+        return None
+    if _axis(place, params.ndim) != 0 or params.dtype.kind not in "biuf":
+        return None
+
+    def take(params: Any, indices: Any, _: Any) -> Any:
+        if indices.size and indices.min() < 0:
+            raise Changed
+        try:
+            return params.take(indices, 0)
+        except IndexError:
+            raise Changed from None
+
+    return take
 
 
 def split(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
@@ -351,3 +466,8 @@ def set_item(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, An
 
 logical_and = ufunc(np.logical_and, frozenset((_BOOL,)))
 logical_or = ufunc(np.logical_or, frozenset((_BOOL,)))
+logical_not = ufunc(np.logical_not, frozenset((_BOOL,)))
+any_of_axes = reduction(np.logical_or, frozenset((_BOOL,)))
+all_of_axes = reduction(np.logical_and, frozenset((_BOOL,)))
+exact = frozenset((*_PLAIN, _BOOL))
+"""What is compared for equality by NumPy's function."""

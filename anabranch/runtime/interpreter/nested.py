@@ -249,14 +249,27 @@ class _Body:
         """What surrounds one run, or all runs of a loop."""
         return straight.quiet() if self.straight is not None else contextlib.nullcontext()
 
+    def taken(self, operands: list[Any]) -> list[Any]:
+        """The operands as the body takes them: straight code is for arrays of the host, not for what programs give."""
+        if self.straight is None or self.plan.tier != "interpreted":
+            return operands
+        return [None if value is None else to_host(value) for value in operands]
+
     def run_quietly(self, operands: Sequence[Any]) -> list[Any]:
         """Run the body once."""
         with self.quiet():
             return self.run(operands)
 
+    def _is_best_straight(self) -> bool:
+        """Whether a program takes longer to call than it saves, or would be parts of a body whose sizes change."""
+        code = self.straight
+        if code is None or self.tier != "auto":
+            return False
+        return code.cost < (policy.PARTS_RUN if code.serves_many else policy.PROGRAM_RUN)
+
     def run(self, operands: Sequence[Any]) -> list[Any]:
         """Run the body, within :meth:`quiet`."""
-        if self.plan.tier not in ("compiled", self.tier):
+        if self.plan.tier not in ("compiled", self.tier) and not self._is_best_straight():
             self.runner.prepare(self.tier)
         self.plan.runs += 1
         values = [operands[i] for i in self.values]
@@ -299,12 +312,13 @@ def _execute(
         alone = policy.compiling_body(runner.bodies.of(chosen.body, live).cost)
         waits = runner.plan.cost.compile <= BODIES_FOR_A_SEGMENT * alone
     if role is Role.CONDITIONAL:
-        results = _Body(runner, chosen.body, live, manager, step, waits).run_quietly(operands[1:])
+        branch = _Body(runner, chosen.body, live, manager, step, waits)
+        results = branch.run_quietly(branch.taken(operands[1:]))
     elif role is Role.LOOP:
         condition = _Body(runner, uses[0].body, (0,), manager, step, waits)
         inner = _Body(runner, chosen.body, live, manager, step, waits)
         changing = inner.live if len(inner.live) < inner.count else None
-        results = operands
+        results = inner.taken(operands)
         most = step.nested_cost[0] + runner.plan.cost.compile if restart else float("inf")
         with inner.quiet():
             while control.truth(to_host(condition.run(results)[0])):
@@ -320,5 +334,6 @@ def _execute(
                     raise Hot
     else:
         assert role is Role.CALL
-        results = _Body(runner, chosen.body, live, manager, step, waits).run_quietly(operands)
+        called = _Body(runner, chosen.body, live, manager, step, waits)
+        results = called.run_quietly(called.taken(operands))
     return list(results)

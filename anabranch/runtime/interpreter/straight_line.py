@@ -8,7 +8,8 @@ shapes alone is computed once. The code is for arguments of the shapes and dtype
 it begins; shapes inside follow, and where a kernel's do not, they are checked behind it if anything relies on them.
 Whenever something is different, or any check fails, the iteration is run anew op by op: nothing has happened, as there
 are no effects. So the values and the errors are the interpreter's, bit for bit. What was computed for nothing is
-counted: a body whose values have other shapes each time (images) is left to the interpreter.
+counted: a body whose values have other shapes each time (images) is left to the interpreter. What grows in a loop has
+another shape in each iteration, but the same ones in the next run of the loop, where they get their code.
 
 A function that kernels call may also draw (:class:`Draws`): its streams move once the code has served, by the blocks
 that the interpreter would have reserved, so that a run that is made anew draws the same.
@@ -46,7 +47,11 @@ class _Late(Changed):
 
 _FILE = "<straight code of a loop>"
 MOST_FORMS = 4
-"""So many kinds of arguments get code of their own."""
+"""So many kinds of arguments get code of their own as they come."""
+MOST_RECURRING = 64
+"""So many more do when they come again, such as those of a loop in which something grows with each iteration."""
+MOST_SEEN = 512
+"""So many kinds are remembered for that."""
 MOST_MISSES = 16
 """After this many runs that no code served, none is tried any more."""
 MOST_BLOCKS = 1 << 28
@@ -104,6 +109,9 @@ class Straight:
         self.random_ops: list[Operation] = plan.segments[0].random_ops
         """The ops that draw; :meth:`run` then needs their streams."""
         self._codes: list[Code] = []
+        self._recurring: dict[Any, Code | None] = {}
+        """The code of further kinds of arguments; None for one that has come once."""
+        self._made_for_recurring = 0
         self._misses = 0
         self._served = 0
         self._late = 0
@@ -113,6 +121,11 @@ class Straight:
         """Why the last run has left it to the interpreter, if that was a bug of ours."""
         self.cost = float("inf")
         """What a run of the code that was made last costs; without end if there is none."""
+
+    @property
+    def serves_many(self) -> bool:
+        """Whether there is code for many kinds of arguments that come again and again."""
+        return self._made_for_recurring > 0
 
     def run(self, values: Sequence[Any], draws: Draws | None = None) -> tuple[list[Any], float] | None:
         """The results for these arguments and what they cost; None if the interpreter is to run the body."""
@@ -129,35 +142,72 @@ class Straight:
         if self._late > MOST_MISSES + self._served:
             return None
         for code in self._codes:
-            try:
-                results = code.function(*values, draws)
-            except _Late:
-                self._late += 1
-            except RUN_ANEW:
-                pass
-            except faults.BUGS as problem:
-                self.bug = code.bug(problem)
-            else:
-                self._served += 1
-                return results, code.cost
-            if draws is not None:
-                draws.forget()
+            outcome = self._serve(code, values, draws)
+            if outcome is not None:
+                return outcome
+        if len(self._codes) == MOST_FORMS:
+            return self._again(values, draws)
         self._runs += 1
         if self._runs == 1 or self._misses > MOST_MISSES:
             return None
         self._misses += 1
-        if len(self._codes) < MOST_FORMS:
-            try:
-                results, code = Builder(self._plan, draws).build([*self._plan.feeds, *self.reads], values)
-            except RUN_ANEW:
-                return None
-            except faults.KernelBug as bug:
-                self.bug = bug
-                return None
-            self._codes.append(code)
-            self.cost = code.cost
-            return results, self._plan.cost.run
+        made = self._build(values, draws)
+        if made is None:
+            return None
+        results, code = made
+        self._codes.append(code)
+        return results, self._plan.cost.run
+
+    def _serve(self, code: Code, values: Sequence[Any], draws: Draws | None) -> tuple[list[Any], float] | None:
+        """What a code gives for these arguments, or None if it is not for them."""
+        try:
+            results = code.function(*values, draws)
+        except _Late:
+            self._late += 1
+        except RUN_ANEW:
+            pass
+        except faults.BUGS as problem:
+            self.bug = code.bug(problem)
+        else:
+            self._served += 1
+            return results, code.cost
+        if draws is not None:
+            draws.forget()
         return None
+
+    def _again(self, values: Sequence[Any], draws: Draws | None) -> tuple[list[Any], float] | None:
+        """The results for arguments of one kind of many, if that has come before."""
+        try:
+            kind = tuple(map(_form_of, values))
+        except Changed:
+            return None
+        if kind not in self._recurring:
+            if len(self._recurring) < MOST_SEEN:
+                self._recurring[kind] = None
+            return None
+        code = self._recurring[kind]
+        if code is not None:
+            return self._serve(code, values, draws)
+        if self._made_for_recurring == MOST_RECURRING:
+            return None
+        self._made_for_recurring += 1
+        made = self._build(values, draws)
+        if made is None:
+            return None
+        results, self._recurring[kind] = made
+        return results, self._plan.cost.run
+
+    def _build(self, values: Sequence[Any], draws: Draws | None) -> tuple[list[Any], Code] | None:
+        """The results for these arguments, and the code for others like them; None if there is none."""
+        try:
+            results, code = Builder(self._plan, draws).build([*self._plan.feeds, *self.reads], values)
+        except RUN_ANEW:
+            return None
+        except faults.KernelBug as bug:
+            self.bug = bug
+            return None
+        self.cost = code.cost
+        return results, code
 
 
 def of(plan: Any) -> Straight | None:

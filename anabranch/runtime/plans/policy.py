@@ -42,6 +42,8 @@ OWN_PROGRAM = 30_000.0
 OWN_PROGRAM_RUN = 60.0
 PROGRAM_RUN = 50.0
 """Running the body of a conditional or loop as a program of its own."""
+PARTS_RUN = 1500.0
+"""The same of a body whose sizes change in each iteration: ops on the host, with programs between them."""
 FUNCTION_RUN = 120.0
 """Running a function that a kernel calls as a program of its own."""
 STRAIGHT_RUN = 6.0
