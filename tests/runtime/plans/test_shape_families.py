@@ -300,3 +300,21 @@ def test_rows_are_written_in_place_and_read_without_a_copy(resource, monkeypatch
                 found[tier] = s.run([table, scale])
     for plain, other in zip(found["interpreted"], found["auto"], strict=True):
         np.testing.assert_allclose(plain, other, rtol=1e-5)
+
+
+def test_a_loop_over_any_length_stays_in_programs_where_the_batch_is_known_in_the_step():
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [None, None, 3])
+        lengths = tf.placeholder(tf.int32, [None])
+        cell = tf.nn.rnn_cell.GRUCell(4)
+        outputs, _ = tf.nn.dynamic_rnn(cell, x, sequence_length=lengths, dtype=tf.float32)
+        best = tf.nn.top_k(tf.reshape(tf.reduce_sum(outputs, 2), [-1]), 2).values
+        step = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(best))
+        with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+            session.run(tf.global_variables_initializer())
+            for time in range(3, 11):
+                feeds = {x: np.ones((5, time, 3), np.float32), lengths: np.full(5, time)}
+                session.run([best, step], feeds)
+            said = session.explain([best, step], feeds)
+        assert "(While)" not in said, said
+        assert "While" in said
