@@ -140,15 +140,19 @@ def softmax(logarithm: bool) -> Maker:
     return make
 
 
+_greatest: Any = functools.partial(np.maximum.reduce, axis=-1, keepdims=True)
+_total: Any = functools.partial(np.add.reduce, axis=-1, keepdims=True)
+
+
 def _softmax(x: Any) -> Any:
-    out = np.subtract(x, np.maximum.reduce(x, -1, None, None, True))
+    out = np.subtract(x, _greatest(x))
     np.exp(out, out)
-    return np.divide(out, np.add.reduce(out, -1, None, None, True), out)
+    return np.divide(out, _total(out), out)
 
 
 def _log_softmax(x: Any) -> Any:
-    out = np.subtract(x, np.maximum.reduce(x, -1, None, None, True))
-    total = np.add.reduce(np.exp(out), -1, None, None, True)
+    out = np.subtract(x, _greatest(x))
+    total = _total(np.exp(out))
     return np.subtract(out, np.log(total, total), out)
 
 
