@@ -309,7 +309,7 @@ def new_axis(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, An
 
 
 def tile(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
-    """Copies side by side, as many at each call."""
+    """A number of copies side by side, the same at each call."""
     x, given = operands
     times = np.ravel(given).tolist()
     if not known[1] or not isinstance(x, np.ndarray) or len(times) != x.ndim or min(times, default=0) < 1:
