@@ -9,6 +9,7 @@ of the replicas; nothing here runs.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -30,6 +31,9 @@ from anabranch.variables import replica_frames
 from anabranch.variables.replica_frames import Frame
 from anabranch.variables.scope_state import VariableAggregation, VariableSynchronization
 from anabranch.variables.variable import variable_creator_scope
+
+_OF_A_REPLICA = re.compile(r"_\d+(/|$)")
+"""Numbers at the ends of names, by which replicas do not tell variables apart: a replica may give them its own."""
 
 
 @public("distribute.StrategyExtended")
@@ -79,15 +83,17 @@ class StrategyExtended:
 
     # -------------------------------------------------------------------------------------------------------- variables
     def create(self, next_creator: Callable[..., Any], **arguments: Any) -> Any:
-        """Make a variable as the strategy wants it."""
+        """Make a variable as the strategy wants it: a resource, as all are in TensorFlow's strategies."""
         frame = replica_frames.top()
         by_proto = arguments.get("variable_def") is not None
+        if not by_proto:
+            arguments["use_resource"] = True
         if by_proto or (frame is not None and frame.updates is not None) or self._colocates:
             return next_creator(**arguments)
         running = replicas.current()
         if running is None:
             return self._made(next_creator, arguments)
-        name = arguments.get("name")
+        name = _OF_A_REPLICA.sub(r"\1", arguments.get("name") or "Variable")
         place = running.taken[name] = running.taken.get(name, 0) + 1
         known = running.shared.setdefault(name, [])
         if len(known) < place:

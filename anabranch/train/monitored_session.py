@@ -178,6 +178,7 @@ def run_with_hooks(
         options = _merged(options, request.options)
     if run_metadata is None and options is not None:  # hooks that ask for statistics read them here
         run_metadata = config_pb2.RunMetadata()
+    shown = options or config_pb2.RunOptions(), run_metadata or config_pb2.RunMetadata()
     results = session.run(
         {"caller": [] if fetches is None else fetches, "hooks": asked},
         feed_dict=feeds,
@@ -185,7 +186,7 @@ def run_with_hooks(
         run_metadata=run_metadata,
     )
     for number, hook in enumerate(hooks):
-        values = session_run_hook.SessionRunValues(results["hooks"].get(number), options, run_metadata)
+        values = session_run_hook.SessionRunValues(results["hooks"].get(number), *shown)
         hook.after_run(context, values)
     return None if fetches is None else results["caller"], context.stop_requested
 

@@ -259,3 +259,23 @@ def test_a_replica_that_fails_leaves_no_thread():
     with pytest.raises(KeyError, match="each"), strategy.scope():
         strategy.experimental_run_v2(lambda: {}["each"])
     assert not [t for t in threading.enumerate() if "replica" in t.name]
+
+
+def test_variables_that_replicas_give_their_number_are_copies_of_one():
+    strategy = tf.distribute.MirroredStrategy(CPUS[:2])
+
+    def make():
+        context = tf.distribute.get_replica_context()
+        number = int(context.replica_id_in_sync_group)
+        first = tf.Variable(1.0, name=f"foo_{number}")
+        context.merge_call(lambda *_: None)
+        return first, tf.Variable(2.0, name=f"foo_{number + 3}/bar_{number + 1}"), tf.Variable(3.0, name="foo")
+
+    with strategy.scope():
+        variables = strategy.experimental_run_v2(make)
+    names = [[part.name for part in strategy.experimental_local_results(variable)] for variable in variables]
+    assert names == [
+        ["foo_0:0", "foo_0/replica_1:0"],
+        ["foo_3/bar_1:0", "foo_3/bar_1/replica_1:0"],
+        ["foo:0", "foo/replica_1:0"],
+    ]  # as TensorFlow 1.15.5 has them

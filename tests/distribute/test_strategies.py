@@ -57,6 +57,29 @@ def test_one_device_trains_as_without_a_strategy(make):
             assert session.run([v, step]) == [2.0, 1]
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tf.distribute.OneDeviceStrategy("/cpu:0"),
+        lambda: tf.distribute.MirroredStrategy(["/cpu:0"]),
+        lambda: tf.distribute.experimental.ParameterServerStrategy(),
+        lambda: tf.contrib.distribute.MirroredStrategy(["/cpu:0"]),
+    ],
+)
+def test_variables_of_strategies_are_resources_that_tapes_see(make):
+    with tf.Graph().as_default(), make().scope():
+        v = tf.Variable(2.0)
+        w = tf.get_variable("w", [], use_resource=False, initializer=tf.ones_initializer())
+        gradients = tf.contrib.eager.implicit_gradients(lambda x: v * w * x)(tf.constant(3.0))
+        assert {variable.name: variable.op.type for _, variable in gradients} == {
+            "Variable:0": "VarHandleOp",
+            "w:0": "VarHandleOp",
+        }
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            assert session.run([gradient for gradient, _ in gradients]) == [3.0, 6.0]
+
+
 def test_without_a_strategy_the_only_replica_is_the_program():
     with tf.Graph().as_default():
         assert tf.distribute.get_strategy().num_replicas_in_sync == 1

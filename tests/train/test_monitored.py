@@ -196,6 +196,20 @@ def test_hooks_are_called_in_order() -> None:
     assert not tf.get_default_graph().finalized
 
 
+def test_hooks_see_options_and_statistics_that_nobody_has_asked_for() -> None:
+    class Seen(tf.train.SessionRunHook):
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            self.values = run_values
+
+    hook = Seen()
+    with tf.Graph().as_default():
+        one = tf.constant(1)
+        with tf.train.MonitoredSession(hooks=[hook]) as session:
+            session.run(one)
+    assert hook.values == tf.train.SessionRunValues(None, tf.RunOptions(), tf.RunMetadata())
+    assert not hook.values.run_metadata.step_stats.dev_stats
+
+
 def test_hooks_do_not_end_after_an_error() -> None:
     bad = tf.gather([1], 7)
     hook = Recorder()
