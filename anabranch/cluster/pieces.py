@@ -96,7 +96,7 @@ def import_name(edge: Edge, names: set[str]) -> str:
 
 
 class PieceWriter:
-    """Writes pieces as steps that travel.
+    """What writes pieces as steps that travel.
 
     Args:
         constraints: of the step.
