@@ -331,7 +331,7 @@ class Executor:
                     program_items.run_wave(attempt, wave)
                 elif isinstance(wave[0], ProgramItem):
                     program_items.run(attempt, wave[0])
-                elif isinstance(wave[0], (stretches.Stretch, OpenStretch)):
+                elif isinstance(wave[0], stretches.RUN_TOGETHER):
                     wave[0].run(attempt)
                 else:
                     host_ops.run(attempt, wave[0], in_turn=True)

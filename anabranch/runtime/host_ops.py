@@ -9,7 +9,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
-from anabranch.core.contract import faults, kernels, opdef
+from anabranch.core.contract import faults, kernels
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey
@@ -198,9 +198,12 @@ def _form_of_update(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], boo
     op, writes = item.op, item.writes
     definition = op.definition
     kernel, checks = definition.host_kernel or definition.kernel, definition.checks
-    if definition.predication is not opdef.SELECT or kernel is None or kernels.needs_lax(definition):
+    if not definition.selects or kernel is None or kernels.needs_lax(definition):
         return None
-    if definition.may_block or definition.allows_uninitialized or not plan.fed.isdisjoint(op._outputs):
+    if definition.may_block or not plan.fed.isdisjoint(op._outputs):
+        return None
+    looks = any(item.sources[place] is not None for place in definition.resource_positions(op._attrs))
+    if definition.allows_uninitialized and looks:  # at what may be absent
         return None
     if not writes or not all(output.dtype.is_ref for output in op._outputs):
         return None

@@ -44,7 +44,7 @@ from anabranch.placement.placer import Placer
 from anabranch.runtime import executor, fast_path, pipeline, portable_plan, step_stats, step_threads
 from anabranch.runtime.interpreter import body_calls, body_plans
 from anabranch.runtime.options import SessionOptions
-from anabranch.runtime.plans import shape_families
+from anabranch.runtime.plans import comparison, policy, shape_families
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.state.slots import ResourceHandle
@@ -295,7 +295,7 @@ class Worker:
                         executor.ran_interpreted(plan, self.busy() - began)
                 return results
             finally:
-                plan.took = self.clock() - started
+                self._took(plan, self.clock() - started)
                 self._left(token)
 
         if apart:
@@ -361,7 +361,7 @@ class Worker:
         except loop_limits.TooLong:
             fast.overran()
         finally:
-            plan.took = self.clock() - started
+            self._took(plan, self.clock() - started)
             self._left(token)
         return self._repeat_apart(registered, last, values, None, on_token, shared)
 
@@ -386,13 +386,22 @@ class Worker:
                 plan.runs += results is not None
                 return results
             finally:
-                plan.took = self.clock() - started
+                self._took(plan, self.clock() - started)
                 self._left(token)
 
         fetched: list[Any] | None = self._run_apart(
             registered, work, token, lambda problem: self._leave(token, runner, problem)
         )
         return fetched
+
+    @staticmethod
+    def _took(plan: Plan, seconds: float) -> None:
+        """Note how long a run has taken, and which form of the plan is quicker if that is still to be found out."""
+        plan.took = seconds
+        if plan.comparison is not None:
+            with plan._arranging:
+                if plan.comparison is not None:  # another thread may have decided
+                    plan.comparison.note(plan)
 
     def start(
         self,
@@ -553,7 +562,7 @@ class Worker:
                 planned = shape_families.Planned(
                     *version_one.planned(graph, fetches, feeds, self._planning, self.manager, self._bodies, make_plan)
                 )
-                self._bodies.expect(planned.plan)
+                self._expect(planned.plan)
             else:
                 planned = self._planned(make_plan(fetches, feeds))
                 planned.plan.runs = runs
@@ -561,8 +570,15 @@ class Worker:
         return planned
 
     def _planned(self, plan: Plan) -> shape_families.Planned:
-        self._bodies.expect(plan)
+        self._expect(plan)
         return shape_families.Planned(plan, executor.Executor(plan, self.manager, self._bodies))
+
+    def _expect(self, plan: Any) -> None:
+        """Make ready for runs of a new plan."""
+        self._bodies.expect(plan)
+        decides = self.options.tier == "auto" and plan.tier != "tokens" and bool(plan.analysis.order)
+        if decides and not policy.is_scheduled(plan):
+            plan.comparison = comparison.Comparison()
 
     @property
     def caches(self) -> list[cache.Listed]:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.contract import faults, inference, kernels, opdef
+from anabranch.core.contract import faults, inference, kernels
 from anabranch.core.contract.opdef import OpDefinition
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph import shared_bodies
@@ -340,7 +340,7 @@ class Scope:
             xp = self.context.xp
             indices = xp.asarray(operands[at])
             operands[at] = xp.where(ok, indices, np.iinfo(indices.dtype).max)
-        self.context.ok = ok if held and definition.predication is opdef.SELECT else None
+        self.context.ok = ok if held and definition.selects else None
         self.context.selected.clear()
         try:
             values = self._computed(op, operands)
@@ -392,7 +392,7 @@ class Scope:
         for i, key in enumerate(writes):
             value = values[i]
             selected = any(value is other for other in self.context.selected)
-            if ok is not None and definition.predication is opdef.SELECT and not selected:
+            if ok is not None and definition.selects and not selected:
                 old = operands[definition.resource_positions(op._attrs)[i]]
                 if old is None:  # an op that does not look at it
                     old = self.env[self.donated[key.maker]]

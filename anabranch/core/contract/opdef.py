@@ -113,14 +113,18 @@ class Predication:
     ``rows``: only rows named by the operand ``indices`` change; a failed check turns them into out-of-range indices,
     which the kernel must drop (``.at[indices].op(..., mode="drop")``): the cost follows the rows, not the table.
     ``coordinates``: the last dimension of the indices holds the coordinates of a slice instead of being rows.
+    ``by_element`` (select only): an element of the new values is computed from those at its place of the old values and
+    of the operands of their shape, and from scalars; so variables may be updated laid end to end.
     """
 
     kind: str
     indices: str = ""
     coordinates: bool = False
+    by_element: bool = False
 
 
 SELECT = Predication("select")
+SELECT_BY_ELEMENT = Predication("select", by_element=True)
 
 
 def rows(indices: str = "indices", coordinates: bool = False) -> Predication:
@@ -247,6 +251,11 @@ class OpDefinition:
     def is_stateful(self) -> bool:
         """Whether running it has an effect, or its outputs are not a function of its inputs and attributes."""
         return self.effect.is_stateful or self.makes is not None
+
+    @property
+    def selects(self) -> bool:
+        """Whether a write of it is held back by a select between the new value and the old one."""
+        return self.predication is not None and self.predication.kind == "select"
 
     @property
     def host_only(self) -> bool:

@@ -8,9 +8,10 @@ it holds with `threadpool_limits` is respected.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -67,14 +68,32 @@ def leave() -> None:
                 _set(*_before.pop())
 
 
+@contextlib.contextmanager
+def lifted() -> Iterator[None]:
+    """Within :func:`enter`, BLAS takes as many threads as before it; for other threads of the process as well."""
+    with _lock:
+        for pool, threads in _before:
+            _set(pool, threads)
+    try:
+        yield
+    finally:
+        with _lock:
+            for pool, _ in _before:
+                _set(pool, 1)
+
+
 def on_one_thread(work: Callable[..., int]) -> Callable[[F], F]:
     """Run a function on one BLAS thread unless ``work`` of its arguments, in multiplications, is small or large."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def limited(*args: Any, **kwargs: Any) -> Any:
-            if not SMALL < work(*args, **kwargs) < LARGE:
+            multiplications = work(*args, **kwargs)
+            if multiplications <= SMALL:
                 return function(*args, **kwargs)
+            if multiplications >= LARGE:
+                with lifted():
+                    return function(*args, **kwargs)
             enter()
             try:
                 return function(*args, **kwargs)

@@ -14,7 +14,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.inference import RawShape, ShapeContext
-from anabranch.core.contract.opdef import SELECT, Bool, NotDifferentiable, Type, define, rows, write
+from anabranch.core.contract.opdef import SELECT_BY_ELEMENT, Bool, NotDifferentiable, Type, define, rows, write
 from anabranch.core.values import shapes
 from anabranch.ops.shared import row_sums
 from anabranch.ops.state import optimizer_rules as rules
@@ -289,7 +289,7 @@ def _define(row: Optimizer, sparse: bool, resource: bool) -> None:
         signature=f"{', '.join(arguments)} -> {'' if resource else 'out: Ref(T)'}",
         attrs=attrs,
         effect=write(*state),
-        predication=rows("indices") if sparse else SELECT,
+        predication=rows("indices") if sparse else SELECT_BY_ELEMENT,
         shape=_shape_rule(state, rest, grad, sparse, resource),
         checks=_checks(row, state, rest, grad, sparse),
         kernel=_kernel(row, state, rest, grad, sparse),

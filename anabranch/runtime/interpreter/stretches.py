@@ -14,15 +14,18 @@ somebody watches the ops of a step.
 
 An optimizer for each of ten networks, or a draw in each layer, would cut a step into stretches of some ops each. So
 what only computes, reads or draws goes *before* what it does not depend on: values are named by the versions that they
-were computed from, so that no result changes, and it never goes behind a write that would take what it reads. Writes
-and bodies stay in their order; so do all ops of a segment that calls Python. If a step fails in this order, it is run
-again in that of its effects, which says what fails first, and the plan keeps to it.
+were computed from, so that no result changes, and it never goes behind a write that would take what it reads. So do
+updates that run together (:mod:`joint_updates`). Other writes and bodies stay in their order; so do all ops of a
+segment that calls Python. If a step fails in this order, it is run again in that of its effects, which says what fails
+first, and the plan keeps to it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import enum
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,10 +34,10 @@ from anabranch.core.contract import faults
 from anabranch.core.contract.opdef import OpDefinition
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.state_key import ValueKey
-from anabranch.ops.shared import unchecked
+from anabranch.ops.shared import host_blas, unchecked
 from anabranch.runtime import host_ops
 from anabranch.runtime.attempt import Attempt
-from anabranch.runtime.interpreter import open_stretches
+from anabranch.runtime.interpreter import joint_updates, open_stretches
 from anabranch.runtime.interpreter.straight_line import (
     MOST_FORMS,
     MOST_MISSES,
@@ -75,6 +78,7 @@ class Stretch:
             [key for key in made if key in fetched or not ops.issuperset(plan.consumers.get(key, ()))]
         )
         self._plan = plan
+        self._products = any(item.op.definition.flops is not None for item in items)
         self._codes: list[Code] = []
         self._misses = 0
 
@@ -97,14 +101,15 @@ class Stretch:
             values = [_operand(attempt.env[key]) for key in self.inputs]
         except KeyError:  # a variable that has no value yet
             return None
-        with np.errstate(all="ignore"):
-            for code in self._codes:
-                try:
+        for code in self._codes:
+            try:
+                with np.errstate(all="ignore"), self._threads():
                     return code.function(*values)
-                except RUN_ANEW:
-                    continue
-                except faults.BUGS as problem:
-                    bugs.append(code.bug(problem))
+            except RUN_ANEW:
+                continue
+            except faults.BUGS as problem:
+                bugs.append(code.bug(problem))
+        with np.errstate(all="ignore"):
             self._misses += 1
             if len(self._codes) == MOST_FORMS or self._misses > MOST_MISSES:
                 return None
@@ -118,6 +123,18 @@ class Stretch:
                 return None
         self._codes.append(code)
         return results
+
+    @contextlib.contextmanager
+    def _threads(self) -> Iterator[None]:
+        """BLAS on one thread, but for large products: entered once, as each product would for itself."""
+        if not self._products:
+            yield
+            return
+        host_blas.enter()
+        try:
+            yield
+        finally:
+            host_blas.leave()
 
 
 class _Builder(Builder):
@@ -155,33 +172,29 @@ def of(attempt: Attempt, items: list[Any]) -> list[Any]:
 
 def _cut(plan: Plan, segment: Segment, items: Sequence[Any]) -> Iterator[Any]:
     computing = _computing(plan, items)
-    stretch: list[HostItem] = []
-    for item in items if segment.in_turn or segment.calls_python else _gathered(plan, items, computing):
-        if id(item) in computing:
-            stretch.append(item)
-            continue
-        yield from _joined(plan, stretch)
-        stretch = []
-        yield item
-    yield from _joined(plan, stretch)
+    return _in_pieces(plan, segment, items, computing, _joined)
 
 
 def _cut_open(plan: Plan, segment: Segment, items: Sequence[Any]) -> Iterator[Any]:
     """The same where sizes change; a compiled plan keeps its order."""
-    in_turn = segment.in_turn or segment.calls_python or plan.tier != "interpreted"
     computing = {id(item) for item in items if open_stretches.belongs(plan, item)}
-    stretch: list[HostItem] = []
-    for item in [*(items if in_turn else _gathered(plan, items, computing)), None]:
-        if item is not None and id(item) in computing:
-            stretch.append(item)
-            continue
-        if len(stretch) >= open_stretches.LEAST_OPS:
-            yield open_stretches.OpenStretch(plan, stretch)
-        else:
-            yield from stretch
-        stretch = []
-        if item is not None:
-            yield item
+    return _in_pieces(plan, segment, items, computing, _joined_open)
+
+
+def _in_pieces(
+    plan: Plan, segment: Segment, items: Sequence[Any], computing: set[int], joined: Callable[..., list[Any]]
+) -> Iterator[Any]:
+    """The items, consecutive ones that compute as ``joined`` has them, and updates of a kind together."""
+    interpreted = plan.tier == "interpreted"
+    updates = {id(item) for item in items if interpreted and joint_updates.may_join(plan, item)}
+    in_turn = segment.in_turn or segment.calls_python or not interpreted
+    order = items if in_turn else _gathered(plan, items, computing, updates)
+
+    def kind(item: Any) -> Any:
+        return joined if id(item) in computing else joint_updates.joined if id(item) in updates else None
+
+    for together, alike in [(key, list(group)) for key, group in itertools.groupby(order, kind)]:
+        yield from alike if together is None else together(plan, alike)
 
 
 def _computing(plan: Plan, items: Sequence[HostItem]) -> set[int]:
@@ -203,12 +216,15 @@ class _Kind(enum.Enum):
 
     COMPUTES = "in a stretch, as soon as what it needs is there"
     FREE = "by itself, as soon as what it needs is there"
+    UPDATES = "with others, as soon as what it needs is there"
     FIXED = "after those of its kind that are before it"
 
 
-def _kind(item: Any, computing: set[int]) -> _Kind:
+def _kind(item: Any, computing: set[int], updates: set[int]) -> _Kind:
     if id(item) in computing:
         return _Kind.COMPUTES
+    if id(item) in updates:
+        return _Kind.UPDATES
     free = not item.writes and (only_draws(item.op) or only_computes(item.op))
     return _Kind.FREE if free else _Kind.FIXED
 
@@ -227,12 +243,12 @@ def _looked_at(plan: Plan, items: Sequence[HostItem]) -> dict[int, list[ValueKey
     return found
 
 
-def _gathered(plan: Plan, items: Sequence[HostItem], computing: set[int]) -> list[HostItem]:
-    """The items in an order in which those that compute are in few stretches; see the head of the module."""
+def _gathered(plan: Plan, items: Sequence[HostItem], computing: set[int], updates: set[int]) -> list[HostItem]:
+    """The items in an order in which what runs together is in few pieces; see the head of the module."""
     looked_at = _looked_at(plan, items)
     missing = {key for item in items for key in (*item.op._outputs, *item.writes)}
     """What is not there yet."""
-    waiting = [(item, _kind(item, computing)) for item in items]
+    waiting = [(item, _kind(item, computing, updates)) for item in items]
     order: list[HostItem] = []
 
     def take(kind: _Kind) -> bool:
@@ -245,8 +261,9 @@ def _gathered(plan: Plan, items: Sequence[HostItem], computing: set[int]) -> lis
         for entry in waiting:
             item = entry[0]
             if entry[1] is kind and not stopped:
-                # Rows of a variable may be written where they are.
-                if missing.isdisjoint(item.sources) and not (item.writes and needed.intersection(item.sources)):
+                # Rows of a variable may be written where they are; updates make other arrays.
+                in_place = item.writes and kind is not _Kind.UPDATES
+                if missing.isdisjoint(item.sources) and not (in_place and needed.intersection(item.sources)):
                     order.append(item)
                     missing.difference_update(item.op._outputs, item.writes)
                     continue
@@ -257,8 +274,11 @@ def _gathered(plan: Plan, items: Sequence[HostItem], computing: set[int]) -> lis
         waiting = left
         return taken
 
-    while take(_Kind.FREE) or take(_Kind.COMPUTES) or take(_Kind.FIXED):
-        pass
+    taken = True
+    while taken:
+        while take(_Kind.FREE) or take(_Kind.COMPUTES):
+            pass
+        taken = any([take(_Kind.UPDATES), take(_Kind.FIXED)])  # both, as what computes would be in pieces between them
     return order
 
 
@@ -267,8 +287,16 @@ def reorders(segment: Segment) -> bool:
     return segment.stretches is not None and not segment.in_turn and not segment.calls_python
 
 
+RUN_TOGETHER = (Stretch, open_stretches.OpenStretch, joint_updates.JointUpdates)
+"""What stands in the place of several items."""
+
+
 def _joined(plan: Plan, items: list[HostItem]) -> list[Any]:
     return [Stretch(plan, items)] if len(items) >= LEAST_OPS else items
+
+
+def _joined_open(plan: Plan, items: list[HostItem]) -> list[Any]:
+    return [open_stretches.OpenStretch(plan, items)] if len(items) >= open_stretches.LEAST_OPS else items
 
 
 def _data_decide(plan: Plan, item: HostItem) -> bool:

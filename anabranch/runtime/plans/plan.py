@@ -164,6 +164,11 @@ class Plan:
         """Whether its sizes had settled when it was last asked if its programs are there already; None before that."""
         self.only_stored = False
         """Whether it runs compiled only if they are."""
+        self.comparison: Any = None
+        """How long its runs took, while it is to be found out whether the compiled ones are slower, and if it goes by
+        the clock; see ``plans/comparison.py``."""
+        self.kept_interpreted = ""
+        """Why it stays interpreted, if its compiled form was found to be slower."""
         self.straight: Any = None
         """Of a nested plan, the code that runs it faster than op by op; see ``body_plans.BodyPlans``."""
         self.held_bodies = tuple([use.body for op in self.analysis.order for use in bodies_of(op)])

@@ -85,8 +85,10 @@ that takes `COSTLY` to compile.
 """
 COSTLY = 500_000.0
 START_OF_JAX = 450_000.0
-BEGINS_AFTER = 0.125
+BEGINS_AFTER = 0.0625
 """When interpreted runs have taken this part of what compiling costs, it begins beside them, if the clock decides."""
+JAX_AFTER = 0.125
+"""The same part of the start of JAX, which is Python's work, so that the steps are slower meanwhile."""
 WORTH_A_LOOK = 5_000.0
 """A plan is interpreted until its runs, the coming one included, have taken this: then it is asked whether its programs
 are on disk. As the answer needs JAX, it is a part of its start while that has not been imported.
@@ -282,14 +284,21 @@ def choose(plan: Any, tier: str) -> tuple[str, str]:
     return _by_schedule(plan) if is_scheduled(plan) else _by_clock(plan)
 
 
+def _was_slower(plan: Any) -> str:
+    """Why a plan goes back to the interpreter; empty if it does not."""
+    return plan.kept_interpreted or (plan.comparison.went_back if plan.comparison is not None else "")
+
+
 def _by_clock(plan: Any) -> tuple[str, str]:
     cost: Cost = plan.cost
+    if slower := _was_slower(plan):
+        return "interpreted", slower
     if plan.ahead is not None and not plan.ahead.done:
         return "interpreted", "its programs are being compiled meanwhile"
     if plan.ahead is not None and plan.ahead.result is not None:
         return "compiled", f"its programs were compiled beside {plan.runs} interpreted runs"
     run = cost.run + cost.bodies
-    worth = WORTH_A_LOOK if engine.is_loaded() else START_OF_JAX * BEGINS_AFTER
+    worth = WORTH_A_LOOK if engine.is_loaded() else START_OF_JAX * JAX_AFTER
     # Before it is known which sizes change, a step may be cut elsewhere than the one that was kept: it is asked twice.
     asks = plan.looked is None or (plan.looked is False and plan.sizes_settled)
     if asks and plan.paid * 1e6 + run >= worth and stored_programs.are_there():
@@ -305,12 +314,12 @@ def _by_clock(plan: Any) -> tuple[str, str]:
 
 def is_due(plan: Any) -> bool:
     """Whether it is time to begin to compile a plan beside its interpreted runs."""
-    if not may_compile(plan):
+    if not may_compile(plan) or _was_slower(plan):
         return False
     cost: Cost = plan.cost
     if not is_scheduled(plan):
         start = 0.0 if engine.is_loaded() else START_OF_JAX
-        return plan.paid * 1e6 >= (cost.compile + start) * BEGINS_AFTER
+        return plan.paid * 1e6 >= cost.compile * BEGINS_AFTER + start * JAX_AFTER
     most = _most_runs(cost) // 2
     return plan.runs >= most or _spent(plan, plan.runs) >= cost.compile / 2
 

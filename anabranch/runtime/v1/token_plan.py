@@ -36,6 +36,7 @@ class TokenPlan:
         self.accepted: dict[Operation, set[tuple[Any, ...]]] = {}
         """As in a plan."""
         self.took = 0.0
+        self.comparison = None
         self.acts_outside = True  # what its loops do is seen when they run
         self.held_bodies = ()
         self.caches = ()

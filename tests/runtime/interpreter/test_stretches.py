@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.runtime.interpreter import stretches
+from anabranch.runtime.interpreter import joint_updates, stretches
 
 RUNS = 7
 
@@ -198,7 +198,7 @@ def test_ops_that_compute_go_before_writes_and_draws(used, monkeypatch):
 
     gathered = trained()
     covered = sum(len(stretch.items) for stretch in used)
-    monkeypatch.setattr(stretches, "_gathered", lambda plan, items, computing: items)
+    monkeypatch.setattr(stretches, "_gathered", lambda plan, items, *_: items)
     used.clear()
     in_turn = trained()
     assert covered > sum(len(stretch.items) for stretch in used)
@@ -249,3 +249,117 @@ def test_rows_are_written_behind_what_still_looks_at_them():
         for run in range(RUNS):
             value = session.run([total, update.op], {wanted: [0, 1, 2]})[0]
             np.testing.assert_array_equal(value[0], [36.0 * run, 36.0 * (run + 1)])
+
+
+@pytest.fixture
+def joint(monkeypatch):
+    """How many variables each call of a rule has updated together."""
+    found = []
+    update = joint_updates.JointUpdates._update
+
+    def counted(self, env, part, new):
+        updated = update(self, env, part, new)
+        if updated:
+            found.append(len(part.bounds))
+        return updated
+
+    monkeypatch.setattr(joint_updates.JointUpdates, "_update", counted)
+    return found
+
+
+def _variables(count=5):
+    rng = np.random.RandomState(1)
+    shapes = [(3, 4), (4,), (), (2, 3, 5), (100, 100), (7,), (4, 3), (1,)]
+    return [
+        tf.get_variable(f"v{i}", initializer=np.asarray(rng.randn(*shapes[i % 8]) + 3, np.float32))
+        for i in range(count)
+    ]
+
+
+OPTIMIZERS = {
+    "sgd": lambda rate: tf.train.GradientDescentOptimizer(rate),
+    "momentum": lambda rate: tf.train.MomentumOptimizer(rate, 0.9, use_nesterov=True),
+    "adagrad": lambda rate: tf.train.AdagradOptimizer(rate),
+    "adadelta": lambda rate: tf.train.AdadeltaOptimizer(rate),
+    "rmsprop": lambda rate: tf.train.RMSPropOptimizer(rate, momentum=0.5, centered=True),
+    "adam": lambda rate: tf.train.AdamOptimizer(rate),
+    "ftrl": lambda rate: tf.train.FtrlOptimizer(rate, l1_regularization_strength=0.1, learning_rate_power=-0.4),
+    "proximal": lambda rate: tf.train.ProximalAdagradOptimizer(rate, l1_regularization_strength=0.1),
+    "adamax": lambda rate: tf.contrib.opt.AdaMaxOptimizer(rate),
+    "powersign": lambda rate: tf.contrib.opt.PowerSignOptimizer(rate),
+}
+
+
+@pytest.mark.parametrize("resources", [False, True], ids=["refs", "resources"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_updates_together_give_the_bits_of_each(joint, monkeypatch, name, resources):
+    def trained():
+        with tf.Graph().as_default(), tf.variable_scope("all", use_resource=resources):
+            x, rate = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32)
+            variables = _variables(16)
+            loss = tf.add_n([tf.reduce_sum(tf.sin(v * x) * v) for v in variables])
+            step = OPTIMIZERS[name](rate).minimize(loss)
+            with _session() as session:
+                session.run(tf.global_variables_initializer())
+                for i in range(RUNS):
+                    session.run(step, {x: 0.5 + i, rate: 0.1 / (1 + i)})
+                return session.run(tf.global_variables())
+
+    together = trained()
+    assert max(joint, default=0) == 12  # but for two scalars and two matrices of 10,000 elements
+    monkeypatch.setattr(joint_updates, "may_join", lambda plan, item: False)
+    joint.clear()
+    one_by_one = trained()
+    assert not joint
+    for value, wanted in zip(together, one_by_one, strict=True):
+        np.testing.assert_array_equal(value, wanted)
+
+
+def test_networks_with_optimizers_of_their_own_are_updated_together_while_their_rates_are_alike(joint):
+    x, rates = tf.placeholder(tf.float32, []), [tf.placeholder(tf.float32, []) for _ in range(3)]
+    steps, variables = [], []
+    for i, rate in enumerate(rates):
+        with tf.variable_scope(f"net{i}"):
+            own = [tf.get_variable(f"v{j}", initializer=np.ones([j + 1, 2], np.float32)) for j in range(3)]
+        variables += own
+        loss = tf.add_n([tf.reduce_sum(tf.square(v * x)) for v in own])
+        steps.append(tf.train.MomentumOptimizer(rate, 0.5).minimize(loss, var_list=own))
+    with _session() as session:
+        session.run(tf.global_variables_initializer())
+        wanted, speed = np.ones(3), np.zeros(3)
+        for i in range(2 * RUNS):
+            given = [0.1, 0.1, 0.1 if i < RUNS else 0.2]
+            joint.clear()
+            session.run(steps, {x: 1.0, **dict(zip(rates, given, strict=True))})
+            speed = speed * 0.5 + 2 * wanted
+            wanted = wanted - speed * given
+            if i == RUNS:  # written from elsewhere, the variable is not where the last call has left it
+                session.run(variables[0].assign(np.full([1, 2], 5.0)))
+                assert joint == [6, 3]
+            elif i > RUNS:
+                assert session.run(variables[0])[0, 0] < 5.0
+            if stretches.AFTER_RUNS < i < RUNS:
+                assert joint == [9]
+            for j, variable in enumerate(variables[1:], 1):
+                np.testing.assert_allclose(session.run(variable)[0], [wanted[j // 3]] * 2, rtol=2e-4)
+
+
+def test_a_failed_step_updates_none_of_the_variables(joint):
+    x = tf.placeholder(tf.float32, [])
+    variables = _variables()
+    loss = tf.add_n([tf.reduce_sum(tf.square(v) * x) for v in variables])
+    update = tf.train.AdamOptimizer(0.1).minimize(loss)
+    with tf.control_dependencies([update]):
+        step = tf.Assert(tf.less(tf.reduce_sum(variables[0].read_value()), 1e9), ["too large"], name="bound")
+    with _session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(RUNS):
+            session.run(step, {x: 1.0})
+        assert joint
+        kept = session.run(tf.global_variables())
+        for _ in range(2):
+            session.run(variables[0].assign(np.full([3, 4], 1e9)))
+            with pytest.raises(tf.errors.InvalidArgumentError, match="too large"):
+                session.run(step, {x: 1.0})
+        for value, wanted in zip(session.run(tf.global_variables())[1:], kept[1:], strict=True):
+            np.testing.assert_array_equal(value, wanted)

@@ -12,7 +12,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.core import cache
-from anabranch.runtime.plans import ahead, policy, shape_families
+from anabranch.runtime.plans import ahead, comparison, policy, shape_families
 from anabranch.runtime.worker import Worker
 from anabranch.xla import background, disk_cache, engine, startup
 from anabranch.xla import program as programs
@@ -306,3 +306,95 @@ def test_what_was_compiled_for_other_shapes_is_compiled_anew_beside_the_steps(cl
             _finish()
             tiers.append(_plan(session).tier)
     assert (begun, tiers) == ([1, 2], ["interpreted", "interpreted", "compiled"])
+
+
+@pytest.fixture
+def seconds(monkeypatch):
+    """What a run is taken to last, by the tier that it ran in."""
+    found = {"interpreted": 0.004, "compiled": 0.001}
+    took = Worker._took
+
+    def noted(plan, _):
+        took(plan, found[plan.tier])
+
+    monkeypatch.setattr(Worker, "_took", staticmethod(noted))
+    return found
+
+
+def _compiled_after_runs(session, clock, fetches, feeds):
+    for _ in range(comparison.LEAST):
+        session.run(fetches, feeds)
+    clock.tick = _plan(session).cost.compile * 1e-6 * policy.BEGINS_AFTER
+    session.run(fetches, feeds)
+    clock.tick = 0.0
+    _finish()
+    session.run(fetches, feeds)
+    assert _plan(session).tier == "compiled"
+
+
+def test_a_plan_whose_compiled_form_is_slower_goes_back(clock, seconds):
+    v, x, fetches = _step()
+    with tf.Session() as session:
+        session.run(v.initializer)
+        seconds["compiled"] = 0.006
+        _compiled_after_runs(session, clock, fetches, {x: ROW})
+        for _ in range(comparison.SETTLING + comparison.COMPARED - 2):
+            session.run(fetches, {x: ROW})
+        assert _plan(session).tier == "compiled"
+        for _ in range(comparison.TRIED + 3):
+            session.run(fetches, {x: ROW})
+            told = _tier(session, fetches, {x: ROW})
+            assert told.startswith("interpreted (compiled, a run took 6 ms, and interpreted 4 ms)")
+        assert _plan(session).comparison is None
+        clock.tick = _plan(session).cost.compile
+        for _ in range(5):  # nothing compiles it again
+            session.run(fetches, {x: ROW})
+        assert _plan(session).ahead is None
+        runs = _plan(session).runs
+        value = np.arange(6.0) + runs / (1 + np.exp(-ROW.astype(np.float64)))
+        np.testing.assert_allclose(session.run(v), value, rtol=1e-5)
+
+
+@pytest.mark.parametrize("now", [0.007, 0.9], ids=["no quicker", "far slower"])
+def test_a_plan_that_went_back_and_is_no_quicker_is_compiled_for_good(clock, seconds, monkeypatch, now):
+    v, x, fetches = _step()
+    with tf.Session() as session:
+        session.run(v.initializer)
+        seconds["compiled"] = 0.006
+        _compiled_after_runs(session, clock, fetches, {x: ROW})
+        while _plan(session).tier == "compiled":
+            session.run(fetches, {x: ROW})
+        seconds["interpreted"] = now
+        monkeypatch.setattr(programs.Program, "_compile", None)  # its programs are there yet
+        tried = 0
+        while _plan(session).tier == "interpreted":
+            session.run(fetches, {x: ROW})
+            tried += 1
+        assert tried == (comparison.TRIED if now < 0.1 else 1)
+        for _ in range(2 * comparison.COMPARED):
+            session.run(fetches, {x: ROW})
+        assert _tier(session, fetches, {x: ROW}).startswith("compiled")
+        assert _plan(session).comparison is None
+
+
+@pytest.mark.parametrize("compiled", [0.001, 0.0045], ids=["quicker", "hardly slower"])
+def test_a_plan_whose_compiled_form_is_not_slower_stays_compiled(clock, seconds, compiled):
+    v, x, fetches = _step()
+    with tf.Session() as session:
+        session.run(v.initializer)
+        seconds["compiled"] = compiled
+        _compiled_after_runs(session, clock, fetches, {x: ROW})
+        for _ in range(2 * comparison.COMPARED):
+            session.run(fetches, {x: ROW})
+        assert _plan(session).comparison is None
+        assert _plan(session).tier == "compiled"
+
+
+def test_a_seeded_plan_and_one_whose_tier_was_asked_for_compare_nothing(clock):
+    tf.set_random_seed(1)
+    v, x, fetches = _step()
+    for config in (None, tf.SessionOptions(tier="compiled")):
+        with tf.Session(config=config) as session:
+            session.run(v.initializer)
+            session.run(fetches, {x: ROW})
+            assert _plan(session).comparison is None
