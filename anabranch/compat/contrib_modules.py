@@ -67,6 +67,9 @@ _TEXT = {
     "graph_editor": """
     .: edit reroute select subgraph transform util
     """,
+    "grid_rnn": """
+    python.ops: grid_rnn_cell
+    """,
     "image": """
     python.ops: dense_image_warp distort_image_ops image_ops interpolate_spline
         single_image_random_dot_stereograms sparse_image_warp

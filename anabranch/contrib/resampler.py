@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import anabranch as tf
+from anabranch.core import errors
 from anabranch.core.contract import api
 from anabranch.core.contract.api import public
 
@@ -23,6 +24,10 @@ def resampler(data: Any, warp: Any, name: str = "resampler") -> Any:
     Returns:
         ``[batch, ..., channels]``; differentiable with respect to both.
 
+    Raises:
+        UnimplementedError: images that are not planes, or places that are not pairs.
+        InvalidArgumentError: places without an axis of batches, or of another number of batches.
+
     >>> with tf.Session() as session:
     ...     print(session.run(tf.contrib.resampler.resampler([[[[0.0], [4.0]]]], [[[0.25, 0.0], [1.5, 0.0]]])).ravel())
     [1. 2.]
@@ -30,6 +35,7 @@ def resampler(data: Any, warp: Any, name: str = "resampler") -> Any:
     with tf.name_scope(name):
         data = tf.convert_to_tensor(data, name="data")
         warp = tf.convert_to_tensor(warp, name="warp")
+        _check_shapes(data, warp)
         sizes = tf.shape(data)
         heights, widths = sizes[1], sizes[2]
         columns, rows = warp[..., 0], warp[..., 1]
@@ -48,6 +54,40 @@ def resampler(data: Any, warp: Any, name: str = "resampler") -> Any:
                 weights = tf.where(inside, near_row * near_column, tf.zeros_like(rows))
                 total += tf.cast(weights, data.dtype)[..., None] * pixels
         return total
+
+
+def _check_shapes(data: Any, warp: Any) -> None:
+    """Refuse shapes that are known to be wrong, with TensorFlow's words."""
+    for wrong, kind, text, expected in (
+        (
+            data.shape.ndims not in (None, 4),
+            tf.errors.UnimplementedError,
+            "Only bilinear interpolation is currently supported.",
+            "images [batch, height, width, channels]",
+        ),
+        (
+            warp.shape.ndims is not None and warp.shape.ndims < 2,
+            tf.errors.InvalidArgumentError,
+            "warp should be at least a matrix",
+            "places [batch, ..., 2]",
+        ),
+        (
+            bool(warp.shape.ndims) and warp.shape[-1].value not in (None, 2),
+            tf.errors.UnimplementedError,
+            "Only bilinear interpolation is supported, warping coordinates must be 2D",
+            "pairs of a column and a row along the last axis",
+        ),
+        (
+            bool(data.shape.ndims) and bool(warp.shape.ndims) and not data.shape[0].is_compatible_with(warp.shape[0]),
+            tf.errors.InvalidArgumentError,
+            "Batch size of data and warp tensor must be the same",
+            "as many batches of places as of images",
+        ),
+    ):
+        if wrong:
+            given = f"images of shape {data.shape} and places of shape {warp.shape}"
+            advice = "tf.contrib.resampler.resampler(tf.zeros([8, 32, 32, 3]), tf.zeros([8, 10, 2]))"
+            raise kind(None, None, f"{text}\n" + errors.message(given, expected, advice))
 
 
 __getattr__, __dir__ = api.module_attributes("contrib.resampler")

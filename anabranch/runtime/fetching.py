@@ -271,6 +271,8 @@ def _flat_items(feed_dict: Any) -> list[tuple[Any, Any]]:
     items: list[tuple[Any, Any]] = []
     for key, value in feed_dict.items():
         if isinstance(key, (tuple, list)):
+            if len(key) == 1 and not isinstance(value, (tuple, list)):
+                value = (value,)  # one value is a structure of one
             if not isinstance(value, (tuple, list)) or len(key) != len(value):
                 raise ValueError(
                     errors.message(

@@ -67,6 +67,30 @@ def test_resampler_is_bilinear_with_zeros_around(session):
     np.testing.assert_allclose(by_data[:, :2, :2], small, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("data", "warp", "kind", "text"),
+    [
+        (
+            [2, 5, 6, 3, 1],
+            [2, 4, 2],
+            tf.errors.UnimplementedError,
+            "Only bilinear interpolation is currently supported",
+        ),
+        ([2, 5, 6, 3], [2], tf.errors.InvalidArgumentError, "warp should be at least a matrix"),
+        ([2, 5, 6, 3], [2, 4, 3], tf.errors.UnimplementedError, "warping coordinates must be 2D"),
+        (
+            [2, 5, 6, 3],
+            [1, 4, 2],
+            tf.errors.InvalidArgumentError,
+            "Batch size of data and warp tensor must be the same",
+        ),
+    ],
+)
+def test_resampler_refuses_shapes(data: list[int], warp: list[int], kind: type[Exception], text: str) -> None:
+    with tf.Graph().as_default(), pytest.raises(kind, match=text):
+        tf.contrib.resampler.resampler(tf.zeros(data), tf.zeros(warp))
+
+
 def test_sparsemax_is_the_nearest_point_of_the_simplex(session):
     logits = RANDOM.normal(size=(20, 6)) * 2
     given = tf.placeholder(tf.float64, [None, 6])

@@ -233,6 +233,13 @@ def test_straight_code_with_a_bug_is_told_once(monkeypatch):
     assert len(warned) == 1
 
 
+def test_a_split_into_one_part_is_a_tensor_in_a_loop():
+    x = tf.placeholder(tf.float32, [2, 2])
+    y = tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, tf.matmul(tf.split(v, 1, 1)[0], v)), [0, x])[1]
+    with _session("interpreted") as session:
+        np.testing.assert_array_equal(session.run(y, {x: 2 * np.eye(2)}), 2.0**8 * np.eye(2))
+
+
 def test_what_python_functions_raise_stays_what_it_is():
     def fails(x):
         raise ZeroDivisionError("of the user's")

@@ -68,3 +68,41 @@ def test_none_in_a_gradient_means_zeros() -> None:
 def test_scales_of_losses_below_1_are_refused() -> None:
     with pytest.raises(ValueError, match="loss scale must be at least 1"):
         tf.contrib.mixed_precision.FixedLossScaleManager(0.5)
+
+
+def test_cells_of_a_grid_and_what_they_refuse() -> None:
+    kinds = tf.contrib.grid_rnn
+    with tf.Graph().as_default(), tf.Session() as session:
+        cell = kinds.Grid2BasicRNNCell(2, non_recurrent_fn=tf.nn.relu)
+        assert (cell.state_size, cell.output_size) == ((2,), (2,))
+        x, state = tf.ones([1, 3]), (tf.zeros([1, 2]),)
+        with tf.variable_scope("root", initializer=tf.constant_initializer(0.2)):
+            output, new = cell(x, state)
+        names = ["project_m_0", "recurrent/cell_1/basic_rnn_cell/kernel", "recurrent/cell_1/basic_rnn_cell/bias"]
+        dense = ["non_recurrent/cell_0/fully_connected/weights", "non_recurrent/cell_0/fully_connected/biases"]
+        wanted = [f"root/Grid2BasicRNNCell/{name}" for name in [*names, *dense]]
+        assert [v.op.name for v in tf.global_variables()] == wanted
+        session.run(tf.global_variables_initializer())
+        # The key is a structure of one, and so is an array.
+        (got,), (after,) = session.run([output, new], {state: np.array([[0.1, 0.3]])})
+        projected = np.full([1, 2], 0.6)
+        h = np.tanh(0.2 * (projected.sum() + 0.4))
+        np.testing.assert_allclose(after, np.full([1, 2], h), rtol=1e-6)
+        np.testing.assert_allclose(got, np.full([1, 2], 0.2 * (projected.sum() + 2 * h)), rtol=1e-6)
+        with pytest.raises(ValueError, match="Expected state as a tuple of 1 element"):
+            cell(x, (state[0], state[0]))
+        with pytest.raises(ValueError, match=r"Invalid dims: \[2\]. Must be in \[0, 2\)"):
+            kinds.GridRNNCell(2, num_dims=2, input_dims=2)
+        with pytest.raises(TypeError, match="cell_fn must return an RNNCell instance"):
+            kinds.GridRNNCell(2, cell_fn=lambda units: units)
+
+
+def test_a_grid_runs_in_a_loop() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        cell = tf.contrib.grid_rnn.Grid3LSTMCell(4, output_is_tuple=False)
+        outputs, states = tf.nn.dynamic_rnn(cell, tf.ones([2, 5, 3]), dtype=tf.float32)
+        gradients = tf.gradients(outputs, tf.trainable_variables())
+        session.run(tf.global_variables_initializer())
+        assert session.run(outputs).shape == (2, 5, 4)
+        assert len(states) == 3
+        assert all(np.isfinite(each).all() for each in session.run(gradients))

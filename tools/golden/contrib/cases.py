@@ -519,3 +519,38 @@ _quantized(
     lambda kind: kind.experimental_create_training_graph(None, weight_bits=4, activation_bits=5, symmetric=True),
 )
 _quantized("scoped", _bypasses, lambda kind: kind.experimental_create_training_graph(None, scope="a/second"))
+
+
+# ------------------------------------------------------------------------------------------------- cells of a grid
+def _grid(name, inputs=(3, 4), **arguments):
+    """Enter a case of a cell along several dimensions: two steps."""
+
+    def build(tf):
+        made = getattr(tf.contrib.grid_rnn, name)(num_units=2, **arguments)
+        flatten = tf.contrib.framework.nest.flatten
+        state = made.zero_state(inputs[0], tf.float32)
+        parts = [
+            tf.constant(numbers(*part.shape.as_list(), start=3.0 + index)) for index, part in enumerate(flatten(state))
+        ]
+        state = tf.contrib.framework.nest.pack_sequence_as(state, parts)
+        x = tf.constant(numbers(*inputs))
+        output, new = made(x, state)
+        tf.get_variable_scope().reuse_variables()
+        twice, _ = made(x, new)
+        values = {"output": output, "state": new, "twice": twice}
+        return {f"{key}{index}": part for key, value in values.items() for index, part in enumerate(flatten(value))}
+
+    CASES[f"{name}_" + "_".join(sorted(arguments))] = build
+
+
+_grid("Grid1BasicRNNCell")
+_grid("Grid2BasicRNNCell")
+_grid("Grid2BasicRNNCell", tied=True, output_is_tuple=False)
+_grid("Grid1BasicLSTMCell")
+_grid("Grid2BasicLSTMCell", tied=True)
+_grid("Grid2BasicLSTMCell", state_is_tuple=False)
+_grid("Grid1LSTMCell", use_peepholes=True)
+_grid("Grid2LSTMCell")
+_grid("Grid3LSTMCell", forget_bias=0.5, use_peepholes=True)
+_grid("Grid2GRUCell")
+_grid("GridRNNCell", num_dims=3, input_dims=[0, 2], output_dims=[0, 1, 2], priority_dims=[2])

@@ -1,6 +1,7 @@
 """Writes `tests/golden/contrib.json`: what TensorFlow 1.15.5 makes of the cases of `cases.py`.
 
 python tools/golden/contrib/write.py        # in an environment with TensorFlow 1.15
+python tools/golden/contrib/write.py NAME   # only cases of which names begin like this
 
 With TensorFlow 1.8.0 it writes `tests/golden/contrib_older.json`, of the cases of `older_cases.py`.
 """
@@ -29,10 +30,11 @@ def rounded(value):
 
 if __name__ == "__main__":
     older = tf.VERSION.startswith("1.8.")
-    results = {}
-    for name, function in (older_cases if older else cases).CASES.items():
-        results[name] = rounded(cases.run(tf, function))
-    text = json.dumps(results, sort_keys=True, separators=(",", ":"))
     file = GOLDEN / ("contrib_older.json" if older else "contrib.json")
+    results = json.loads(file.read_text()) if sys.argv[1:] else {}
+    for name, function in (older_cases if older else cases).CASES.items():
+        if name.startswith(tuple(sys.argv[1:]) or ""):
+            results[name] = rounded(cases.run(tf, function))
+    text = json.dumps(results, sort_keys=True, separators=(",", ":"))
     file.write_text(text.replace('},"', '},\n"') + "\n", encoding="utf-8")
     print(len(results), "cases", len(text), "bytes")
