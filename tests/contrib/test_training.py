@@ -84,8 +84,28 @@ def test_names_come_and_go() -> None:
     assert hparams.get("units") == 10
     with pytest.raises(ValueError, match="incompatible with default"):
         hparams.get("units", "text")
-    with pytest.raises(NotImplementedError, match="hparam_def"):
+    with pytest.raises(AssertionError, match="of type object\nExpected: an HParamDef"):
         HParams(hparam_def=object())
+    with pytest.raises(ValueError, match="mutually exclusive"):
+        HParams(hparam_def=HParams(a=1).to_proto(), b=2)
+    with pytest.raises(ValueError, match="Unsupported parameter type"):
+        HParams(a=None).to_proto()
+
+
+def test_parameters_go_through_protos_and_graphs() -> None:
+    values = {"a": 1, "b": 0.5, "c": "näme", "d": True, "e": [1, 2], "f": [0.5], "g": ["x", "y"], "h": [False, True]}
+    again = HParams.from_proto(HParams(**values).to_proto())
+    assert again.values() == values
+    assert {name: type(value) for name, value in again.values().items()} == {k: type(v) for k, v in values.items()}
+    # As TensorFlow 1.15.5 writes it.
+    wire = HParams(b=0.5, e=[1, 300]).to_proto().SerializeToString(deterministic=True)
+    assert wire == b'\n\n\n\x01b\x12\x05\x15\x00\x00\x00?\n\x0c\n\x01e\x12\x07"\x05\n\x03\x01\xac\x02'
+    with tf.Graph().as_default():
+        tf.add_to_collection("hparams", HParams(**values))
+        meta = tf.train.export_meta_graph()
+    with tf.Graph().as_default():
+        tf.train.import_meta_graph(meta)
+        assert tf.get_collection("hparams")[0].values() == values
 
 
 def test_least_load_first() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.rnn.cells import RNNCell
 
 _cells = tf.nn.rnn_cell
 
@@ -27,7 +28,7 @@ def _dimensions(given: Any, count: int) -> list[int]:
 
 
 @public("contrib.grid_rnn.GridRNNCell")
-class GridRNNCell(_cells.RNNCell):
+class GridRNNCell(RNNCell):
     """A cell along several dimensions.
 
     Args:
@@ -87,7 +88,7 @@ class GridRNNCell(_cells.RNNCell):
             return _cells.LSTMCell(num_units, state_is_tuple=state_is_tuple) if cell_fn is None else cell_fn(num_units)
 
         self._of_dims = [make()] * num_dims if tied else [make() for _ in range(num_dims)]
-        if not isinstance(self._of_dims[0], _cells.RNNCell):
+        if not isinstance(self._of_dims[0], RNNCell):
             raise TypeError(
                 f"cell_fn must return an RNNCell instance, saw: {type(self._of_dims[0])}\n"
                 + errors.message(f"a {type(self._of_dims[0]).__name__}", "a cell", "cell_fn=tf.nn.rnn_cell.GRUCell")

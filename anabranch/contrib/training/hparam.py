@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import numbers
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.collections import register_proto_function
+from anabranch.core.protos import hparam_pb2
 
 # name, an index in brackets, and a value: a list in brackets or what reaches to the next comma.
 _ITEM = re.compile(
@@ -105,6 +107,29 @@ def parse_values(values: str, type_map: dict[str, type], ignore_unknown: bool = 
     return parsed
 
 
+# Types of values, and how fields of protos for them begin.
+_FIELDS: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((bool,), "bool"),
+    ((numbers.Integral,), "int64"),
+    ((str, bytes), "bytes"),
+    ((numbers.Real,), "float"),
+)
+
+
+def _of_proto(proto: Any) -> Iterator[tuple[str, Any]]:
+    """Names and values of an ``HParamDef``; text is text again, as far as it is UTF-8."""
+
+    def plain(value: Any) -> Any:
+        try:
+            return value.decode() if isinstance(value, bytes) else value
+        except UnicodeDecodeError:
+            return value
+
+    for name, item in proto.hparam.items():
+        value = getattr(item, item.WhichOneof("kind"))
+        yield name, [plain(each) for each in value.value] if hasattr(value, "value") else plain(value)
+
+
 @public("contrib.training.HParams")
 class HParams:
     """Named hyperparameters, each an attribute.
@@ -114,15 +139,33 @@ class HParams:
     {'rate': 0.5, 'layers': [1, 3], 'name': 'a'}
 
     Args:
+        hparam_def: an ``HParamDef``, which holds all parameters instead.
         model_structure: any object; kept as it is.
         **kwargs: the parameters: numbers, bools, strings, lists of such.
+
+    Raises:
+        AssertionError: ``hparam_def`` is not an ``HParamDef``.
+        ValueError: there are parameters beside ``hparam_def``, or a list is empty.
     """
 
     def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any) -> None:
         if hparam_def is not None:
-            raise NotImplementedError(
-                errors.message("hparam_def, a proto", "parameters by name", "HParams(**values), or parse_json")
-            )
+            if not isinstance(hparam_def, hparam_pb2.HParamDef):
+                raise AssertionError(
+                    errors.message(
+                        f"hparam_def of type {type(hparam_def).__name__}",
+                        "an HParamDef",
+                        "HParams(**values), or parse_json",
+                    )
+                )
+            if kwargs:
+                raise ValueError(
+                    "hparam_def and initialization values are mutually exclusive\n"
+                    + errors.message(
+                        f"hparam_def beside {', '.join(kwargs)}", "either of them", "HParams(hparam_def=...)"
+                    )
+                )
+            kwargs = dict(_of_proto(hparam_def))
         self._hparam_types: dict[str, tuple[type, bool]] = {}
         self._model_structure = model_structure
         for name, value in kwargs.items():
@@ -243,6 +286,41 @@ class HParams:
         """Parameters with their values."""
         return {name: getattr(self, name) for name in self._hparam_types}
 
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """The parameters as an ``HParamDef``, in which floats have 32 bits and text is UTF-8.
+
+        Args:
+            export_scope: has no effect.
+
+        Raises:
+            ValueError: a value is of another type than numbers, bools and text, or None.
+        """
+        proto = hparam_pb2.HParamDef()
+        for name, (kind, many) in self._hparam_types.items():
+            field = next((field for types, field in _FIELDS if issubclass(kind, types)), None)
+            if field is None:
+                raise ValueError(
+                    f"Unsupported parameter type: {kind}\n"
+                    + errors.message(f"{name} of type {kind.__name__}", "a number, a bool or text", "to_json()")
+                )
+            value = getattr(self, name)
+            items = [each.encode() if isinstance(each, str) else each for each in (value if many else [value])]
+            if many:
+                getattr(proto.hparam[name], f"{field}_list").value.extend(items)
+            else:
+                setattr(proto.hparam[name], f"{field}_value", items[0])
+        return proto
+
+    @staticmethod
+    def from_proto(hparam_def: Any, import_scope: str | None = None) -> HParams:
+        """The parameters of an ``HParamDef``.
+
+        Args:
+            hparam_def: the proto.
+            import_scope: has no effect.
+        """
+        return HParams(hparam_def=hparam_def)
+
     def to_json(self, indent: Any = None, separators: Any = None, sort_keys: bool = False) -> str:
         """The parameters as JSON, functions left out."""
         values = {name: value for name, value in self.values().items() if not callable(value)}
@@ -287,3 +365,6 @@ class HParams:
 
     def __str__(self) -> str:
         return str(sorted(self.values().items()))
+
+
+register_proto_function("hparams", hparam_pb2.HParamDef, HParams.to_proto, HParams.from_proto)

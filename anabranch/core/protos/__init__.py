@@ -37,6 +37,7 @@ MODULES: tuple[str, ...] = (
     "object_graph_pb2",
     "saved_model_pb2",
     "projector_pb2",
+    "hparam_pb2",
     "reader_pb2",
 )
 
