@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -338,7 +339,7 @@ def framed(runner: Runner, op: Operation, operands: list[Any], kernel: Callable[
     The one frame around host kernels: :mod:`anabranch.core.contract.faults` says what becomes of what they raise.
     """
     refused = refused_by_shape(runner.plan, op, operands)
-    if refused is not None and op.definition.effect.kind in ("channel", "io"):
+    if refused is not None and (op.definition.effect.kind in ("channel", "io") or _asks_for_much(op, operands)):
         raise refused
     try:
         results = kernel()
@@ -376,6 +377,14 @@ def require_room(op: Operation, operands: Sequence[Any], blocks: int) -> None:
     specs = faults.results(op, lowering.TraceShapes(op, operands)) if blocks > MANY_BLOCKS else []
     if any(sizes.byte_size(*spec) > sizes.host_memory() for spec in specs):
         raise faults.too_large(op, specs)
+
+
+def _asks_for_much(op: Operation, operands: Sequence[Any]) -> bool:
+    """Whether sizes among the operands are such that a kernel would compute for long before it refuses them."""
+    given = zip(op.definition.inputs, operands, strict=False)
+    decisive = [value for spec, value in given if spec.name in op.definition.compile_time and np.size(value) <= 16]
+    integers = [value.ravel().tolist() for value in decisive if type(value) is np.ndarray and value.dtype.kind in "iu"]
+    return any(math.prod(abs(size) for size in sizes_given) > MANY_BLOCKS for sizes_given in integers)
 
 
 def refused_by_shape(plan: Any, op: Operation, operands: Sequence[Any]) -> errors.OpError | None:

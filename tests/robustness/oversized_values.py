@@ -79,6 +79,13 @@ CASES = {
     "random_uniform": lambda: tf.reduce_sum(tf.random_uniform(sizes(BIG, BIG))),
     "random_normal": lambda: tf.reduce_sum(tf.random_normal(sizes(BIG, BIG))),
     "truncated_normal": lambda: tf.reduce_sum(tf.truncated_normal(sizes(BIG, BIG), seed=1)),
+    "stateless_normal": lambda: tf.reduce_sum(tf.random.stateless_normal(sizes(BIG, BIG), [1, 2])),
+    "stateless_half": lambda: tf.reduce_sum(tf.random.stateless_uniform(sizes(BIG, 50), [1, 2], dtype=tf.float16)),
+    "parameterized": lambda: tf.reduce_sum(
+        tf.raw_ops.ParameterizedTruncatedNormal(
+            shape=sizes(BIG, BIG), means=[0.0], stdevs=[1.0], minvals=[-1.0], maxvals=[1.0]
+        )
+    ),
     "multinomial": lambda: tf.reduce_sum(tf.multinomial(fed(np.ones((1 << 24, 1))), BIG - 1)),
     "scatter_nd": lambda: tf.reduce_sum(tf.scatter_nd(fed([[0]], tf.int64), fed([1.0]), sizes(1 << 62))),
     "sparse_to_dense": lambda: tf.reduce_sum(tf.sparse_to_dense(fed([0], tf.int64), sizes(1 << 62), 1.0)),

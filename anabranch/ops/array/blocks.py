@@ -465,6 +465,24 @@ def _patches(ctx: Any, x: Any, attrs: Any, spatial: int) -> Any:
     return xp.concatenate(parts, axis=-1)
 
 
+def _window_of_run(size: Any, reach: int, stride: int, padding: str) -> tuple[Any, Any, Any]:
+    """How many windows of `reach` fit into a size that only the run knows, the zeros before it, and both together."""
+    if padding == "VALID":
+        count = build("Maximum", build("FloorDiv", build("Add", size, stride - reach), stride), 0)
+        return count, 0, size
+    count = build("FloorDiv", build("Add", size, stride - 1), stride)
+    covered = build("Add", build("Mul", build("Sub", count, 1), stride), reach)
+    ahead = build("FloorDiv", build("Maximum", build("Sub", covered, size), 0), 2)
+    return count, ahead, build("Maximum", build("Add", size, ahead), covered)
+
+
+def _end(start: int, count: Any, stride: int) -> Any:
+    """Behind the last of `count` places from `start` on."""
+    if isinstance(count, int):
+        return start + (count - 1) * stride + 1
+    return build("Maximum", build("Add", build("Mul", build("Sub", count, 1), stride), start + 1), start)
+
+
 def _patch_gradient(spatial: int) -> Any:
     """Each patch position's gradient put back where it was read, and all of them added."""
 
@@ -475,32 +493,33 @@ def _patch_gradient(spatial: int) -> Any:
         rates = op.get_attr("rates") if "rates" in op.definition.attrs else [1] * (spatial + 2)
         padding = op.get_attr("padding")
         padding = padding.decode() if isinstance(padding, bytes) else padding
-        raw = x._shape
-        if raw is None or None in raw[1:-1] or raw[-1] is None:
-            raise NotImplementedError(
-                f"the gradient of {op.type} needs a known image size; {x._label} has shape {shapes.show(raw)}; "
-                "call set_shape on it"
-            )
+        shape = shape_of(x)
+        raw = x._shape if x._shape is not None else (None,) * (spatial + 2)
         # The image with its padding is built up and cut to size at the end, so that no patch is cut off.
         counts, before, padded = [], [], []
         for i in range(1, spatial + 1):
             reach = (sizes[i] - 1) * rates[i] + 1
-            count, ahead = _window(raw[i], reach, strides[i], padding)
+            size = raw[i]
+            if size is not None:
+                count, ahead = _window(size, reach, strides[i], padding)
+                whole_size = max(size + ahead, (count - 1) * strides[i] + reach)
+            else:
+                size = build("StridedSlice", shape, [i], [i + 1], [1], shrink_axis_mask=1)
+                count, ahead, whole_size = _window_of_run(size, reach, strides[i], padding)
             counts.append(count)
             before.append(ahead)
-            padded.append(max(raw[i] + ahead, (count - 1) * strides[i] + reach))
-        depth = raw[-1]
-        batch = build("Slice", shape_of(x), [0], [1])
-        whole = build("ConcatV2", [batch, [*padded, depth]], 0)
-        parts = []
-        if 0 in counts:
+            padded.append(whole_size)
+        if 0 in [count for count in counts if isinstance(count, int)]:
             return [build("ZerosLike", x)]
+        batch, depth = build("Slice", shape, [0], [1]), build("Slice", shape, [spatial + 1], [1])
+        whole = build("ConcatV2", [batch, build("Pack", padded), depth], 0)
+        parts = []
         pieces = build("Split", spatial + 1, grad, num_split=math.prod(sizes))
         for piece, place in zip(
             pieces if isinstance(pieces, list) else [pieces], np.ndindex(*sizes[1:-1]), strict=True
         ):
             start = [0, *(offset * rates[i + 1] for i, offset in enumerate(place)), 0]
-            stop = [0, *(start[i + 1] + (counts[i] - 1) * strides[i + 1] + 1 for i in range(spatial)), 0]
+            stop = [0, *(_end(start[i + 1], counts[i], strides[i + 1]) for i in range(spatial)), 0]
             # Batch and channels are taken whole, whatever their sizes.
             ends = 1 | 1 << (spatial + 1)
             parts.append(
@@ -508,7 +527,7 @@ def _patch_gradient(spatial: int) -> Any:
                     "StridedSliceGrad",
                     whole,
                     start,
-                    stop,
+                    build("Pack", stop),
                     [1, *strides[1:-1], 1],
                     piece,
                     begin_mask=ends,
@@ -516,7 +535,7 @@ def _patch_gradient(spatial: int) -> Any:
                 )
             )
         total = build("AddN", parts) if len(parts) > 1 else parts[0]
-        return [build("Slice", total, [0, *before, 0], build("ConcatV2", [batch, [*raw[1:]]], 0))]
+        return [build("Slice", total, build("Pack", [0, *before, 0]), shape)]
 
     return gradient
 

@@ -19,7 +19,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.values import shapes
 from anabranch.ops.shared import open_forms, row_rules, row_sums, unchecked
-from anabranch.ops.shared.array_rules import axis_in, dense, ints, known, refuse, require, shape_from, shape_of
+from anabranch.ops.shared.array_rules import axis_in, dense, ints, known, rank_of, refuse, require, shape_from, shape_of
 from anabranch.ops.state import scatter_rules
 
 _POLICIES = ("", "DEFAULT", "ERROR", "IGNORE")
@@ -197,50 +197,53 @@ class GatherV2(Op):
         batch_dims = op.get_attr("batch_dims")
         if known_axis is not None and int(known_axis) == 0 and batch_dims == 0:
             return [_rows_gradient(params, indices, grad), None, None]
-        if known_axis is None or params._shape is None or indices._shape is None:
-            raise NotImplementedError(
-                "the gradient of GatherV2 along an axis other than 0 needs known ranks and a known axis; "
-                f"params have shape {shapes.show(params._shape)}, indices {shapes.show(indices._shape)}; "
-                "call set_shape on them"
-            )
-        rank = len(params._shape)
-        batch = batch_dims % len(indices._shape) if batch_dims < 0 else batch_dims
-        return [_axis_gradient(params, indices, dense(grad), int(known_axis) % rank, batch), None, None]
+        return [_axis_gradient(params, indices, dense(grad), axis, batch_dims), None, None]
 
 
-def _axis_gradient(params: Any, indices: Any, grad: Any, axis: int, batch: int) -> Any:
-    """Gradient of a gather along `axis`: sums of slices by index, with the gathered dimension in front meanwhile."""
-    rank, inner = len(params._shape), len(indices._shape) - batch
-    shape = shape_of(params)
+def _axis_gradient(params: Any, indices: Any, grad: Any, axis: Any, batch_dims: int) -> Any:
+    """Gradient of a gather along `axis`, of any ranks: sums of slices by index.
 
-    def part(start: int, stop: int) -> Any:
-        return build("Slice", shape, [start], [stop - start])
-
-    places = shape_of(indices)
-    size = build("Reshape", build("Prod", build("Slice", places, [batch], [inner]), [0]), [1])
-    flat = build(
-        "Reshape", grad, build("ConcatV2", [part(0, axis), size, part(axis + 1, rank)], 0)
-    )  # batch, between, size, after
-    order = [*range(batch), axis, *range(batch, axis), *range(axis + 1, rank)]
-    flat = build("Transpose", flat, order) if order != list(range(rank)) else flat
-    extent = build("StridedSlice", shape, [axis], [axis + 1], [1], shrink_axis_mask=1)
-    if batch == 0:
-        summed = build("UnsortedSegmentSum", flat, build("Reshape", indices, [-1]), extent)
+    Seen as `[batches, between, extent, after]`, with the gathered dimension in front of `between` while it is summed.
+    """
+    shape, places = shape_of(params), shape_of(indices)
+    rank, inner_rank = rank_of(params), rank_of(indices)
+    known_axis = known(axis)
+    if known_axis is None:
+        axis = build("Cast", axis, DstT="int32")
+        axis = build("FloorMod", axis, rank)
+    elif int(known_axis) >= 0:
+        axis = int(known_axis)
     else:
-        # One segment sum for all batches: each batch's indices are moved behind those of the batches before it.
-        wide = indices.dtype.base if indices.dtype.base.name != "int16" else "int32"
-        batches = build("Prod", build("Slice", shape, [0], [batch]), [0])
-        per_batch = build("Reshape", build("Cast", indices, DstT=wide), build("Pack", [batches, -1]))
-        step = build("Mul", build("Range", 0, batches, 1), extent)
-        moved = build("Add", per_batch, build("Cast", build("ExpandDims", step, 1), DstT=wide))
-        rest = build("ConcatV2", [part(batch, axis), part(axis + 1, rank)], 0)
-        rows = build("Reshape", flat, build("ConcatV2", [build("Reshape", build("Size", indices), [1]), rest], 0))
-        segments = build("Mul", batches, extent)
-        summed = build("UnsortedSegmentSum", rows, build("Reshape", moved, [-1]), segments)
-        ahead = build("ConcatV2", [part(0, batch), build("Reshape", extent, [1]), rest], 0)
-        summed = build("Reshape", summed, ahead)
-    back = list(np.argsort(order))
-    return build("Transpose", summed, np.array(back, np.int32)) if order != list(range(rank)) else summed
+        axis = rank + int(known_axis) if isinstance(rank, int) else build("Add", rank, int(known_axis))
+    batch: Any = batch_dims
+    if batch_dims < 0:
+        batch = inner_rank + batch_dims if isinstance(inner_rank, int) else build("Add", inner_rank, batch_dims)
+
+    def elements(of: Any, start: Any, stop: Any) -> Any:
+        """How many elements the dimensions from ``start`` to ``stop`` have; to the end for None."""
+        begin, end = build("Pack", [start]), build("Pack", [0 if stop is None else stop])
+        return build("Prod", build("StridedSlice", of, begin, end, [1], end_mask=0 if stop is not None else 1), [0])
+
+    extent = build("Gather", shape, axis)
+    following = axis + 1 if isinstance(axis, int) else build("Add", axis, 1)
+    between, after = elements(shape, batch, axis), elements(shape, following, None)
+    places_each = elements(places, batch, None)
+    if batch_dims == 0:
+        moved = build("Transpose", build("Reshape", grad, build("Pack", [between, places_each, after])), [1, 0, 2])
+        summed = build("UnsortedSegmentSum", moved, build("Reshape", indices, [-1]), extent)
+        return build("Reshape", build("Transpose", summed, [1, 0, 2]), shape)
+    # One segment sum for all batches: each batch's indices are moved behind those of the batches before it.
+    batches = elements(shape, 0, batch)
+    by_batch = build("Pack", [batches, between, places_each, after])
+    moved = build("Transpose", build("Reshape", grad, by_batch), [0, 2, 1, 3])
+    moved = build("Reshape", moved, build("Pack", [build("Mul", batches, places_each), between, after]))
+    wide = indices.dtype.base if indices.dtype.base.name != "int16" else "int32"
+    per_batch = build("Reshape", build("Cast", indices, DstT=wide), build("Pack", [batches, places_each]))
+    step = build("ExpandDims", build("Mul", build("Range", 0, batches, 1), extent), 1)
+    segments = build("Reshape", build("Add", per_batch, build("Cast", step, DstT=wide)), [-1])
+    summed = build("UnsortedSegmentSum", moved, segments, build("Mul", batches, extent))
+    summed = build("Reshape", summed, build("Pack", [batches, extent, between, after]))
+    return build("Reshape", build("Transpose", summed, [0, 2, 1, 3]), shape)
 
 
 class GatherNd(Op):

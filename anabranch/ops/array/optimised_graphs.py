@@ -283,6 +283,7 @@ def _padded_convolution(ctx: Any, x: Any, paddings: Any, weights: Any, attrs: An
 
 def _convolved(c: Any, size: list[Any]) -> Any:
     images, weights, paddings = c.with_rank("input", 4), c.with_rank("filter", 4), c.value("paddings")
+    shapes.merge(c.with_rank("paddings", 2), (4, 2))
     if tuple(c.attrs["strides"][::3]) != (1, 1):
         raise ValueError(
             errors.message(f"strides={list(c.attrs['strides'])}", "1 for batch and channels", "strides=[1, 2, 2, 1]")

@@ -30,10 +30,8 @@ def _conj(x: Any) -> Any:
 
 def _shifted(x: Any, by: int) -> Any:
     """Rows ``[..., n, k]`` moved down by 1 (up for -1), zeros where nothing comes from."""
-    rank = len(x.shape)
-    pad = [[0, 0]] * (rank - 2) + [[1, 0] if by > 0 else [0, 1], [0, 0]]
-    cut = x[..., :-1, :] if by > 0 else x[..., 1:, :]
-    return build("Pad", cut, pad)
+    zero = build("ZerosLike", x[..., :1, :])
+    return build("ConcatV2", [zero, x[..., :-1, :]] if by > 0 else [x[..., 1:, :], zero], -2)
 
 
 # ------------------------------------------------------------------------------------------------------------- product
@@ -200,8 +198,8 @@ class TridiagonalSolve(Op):
 
 def _moved(x: Any, by: int) -> Any:
     """``[..., n]`` moved right by 1 (left for -1), a zero where nothing comes from."""
-    rank = len(x.shape)
-    return build("Pad", x[..., :-1] if by > 0 else x[..., 1:], [[0, 0]] * (rank - 1) + [[1, 0] if by > 0 else [0, 1]])
+    zero = build("ZerosLike", x[..., :1])
+    return build("ConcatV2", [zero, x[..., :-1]] if by > 0 else [x[..., 1:], zero], -1)
 
 
 # ----------------------------------------------------------------------------------------------------------- functions

@@ -124,17 +124,12 @@ class BiasAddGrad(Op):
 
     def gradient(op, grad):
         source = op.inputs[0]
-        axis = channel_axis(op.get_attr("data_format").decode(), source.shape.ndims) if source.shape.ndims else -1
-        if axis == -1 and op.get_attr("data_format") == b"NCHW":
-            raise ValueError(
-                errors.message(
-                    f"the second derivative of a bias along dimension 1 of {source._label}, whose rank is unknown",
-                    "a tensor of known rank",
-                    "x.set_shape([None, ...]) before the bias is added",
-                )
-            )
-        if axis not in (-1, source.shape.ndims - 1 if source.shape.ndims else -1):
-            grad = build("Reshape", grad, [1, -1] + [1] * (source.shape.ndims - 2))
+        rank = source.shape.ndims
+        if op.get_attr("data_format") == b"NCHW" and rank is None:
+            ones = build("Fill", build("Pack", [build("Sub", build("Rank", source), 2)]), 1)
+            grad = build("Reshape", grad, build("ConcatV2", [[1, -1], ones], 0))
+        elif rank is not None and channel_axis(op.get_attr("data_format").decode(), rank) not in (-1, rank - 1):
+            grad = build("Reshape", grad, [1, -1] + [1] * (rank - 2))
         return [build("BroadcastTo", grad, build("Shape", source))]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import RANDOM, Int, NotDifferentiable, Op, Type
-from anabranch.core.values import shapes
+from anabranch.core.values import shapes, sizes
 from anabranch.ops.random import distributions, philox
 
 FLOATS = "half bfloat16 float double"
@@ -52,10 +52,15 @@ def dims_of(shape: Any) -> tuple[int, ...]:
 
 
 def checked_dims(ctx: Any, shape: Any) -> tuple[int, ...]:
-    """The sizes in a kernel's input ``shape``; fails the step if one is negative."""
+    """The sizes in a kernel's input ``shape``; fails the step if one is negative or no memory holds such numbers."""
     for dim in np.asarray(shape).ravel():
         ctx.check(dim >= 0, errors.InvalidArgumentError, f"Dimension {dim} must be >= 0")
-    return dims_of(shape)
+    dims = dims_of(shape)
+    if ctx.host and math.prod(dims) > sizes.host_memory():  # they would be drawn part by part until memory ends
+        raise sizes.exhausted(
+            None, f"random numbers of shape {shapes.show(dims)}", sizes.host_memory(), "draw them in parts"
+        )
+    return dims
 
 
 def samples_shape(c: Any) -> Any:

@@ -21,6 +21,7 @@ from anabranch.ops.math.binary import _div
 from anabranch.ops.math.reduce import kernel_axes
 from anabranch.ops.shared import row_sums
 from anabranch.ops.shared.array_rules import INDEX, NUMBERS, dense, ints, refuse, require
+from anabranch.ops.shared.broadcast_gradients import reduce_to_shape_of
 from anabranch.ops.shared.widening import widen
 from anabranch.ops.sparse.rules import (
     REAL,
@@ -206,14 +207,12 @@ class SparseToDense(Op):
 
     def gradient(op, grad):
         grad = dense(grad)
-        indices = op.inputs[0]
-        rank = indices._shape and len(indices._shape)
-        if rank != 2:
-            indices = build("Reshape", indices, [-1, 1])
+        indices, sizes, given = op.inputs[:3]
+        if indices._shape is None or len(indices._shape) != 2:  # a scalar or a vector of places in a vector, perhaps
+            indices = build("Reshape", indices, build("Pack", [-1, build("Size", sizes)]))
         values = build("GatherNd", grad, indices)
         on_new_values = build("Sub", _total(grad), _total(values))
-        of_values = values if op.inputs[2]._shape != () else _total(values)
-        return [None, None, of_values, on_new_values]
+        return [None, None, reduce_to_shape_of(values, given), on_new_values]
 
 
 def _total(tensor: Any) -> Any:

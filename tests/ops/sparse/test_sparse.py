@@ -282,3 +282,26 @@ def test_sums_of_sparse_tensors_have_the_same_bits_in_any_order(reverse):
     np.testing.assert_array_equal(found[:, 0], [0, 2, 3, 5])
     np.testing.assert_array_equal(np.signbit(total[:3]), [False, False, False])
     np.testing.assert_array_equal(total, np.array([0, 0, 0, np.nan], np.float32))
+
+
+@pytest.mark.parametrize("tier", ["compiled", "interpreted"])
+@pytest.mark.parametrize(
+    ("indices", "values", "shape"),
+    [
+        ([[2, 0], [0, 1]], [5.0, 6.0], [3, 4]),
+        ([[0, 1], [2, 2]], 5.0, [3, 4]),
+        ([3, 1], [5.0, 6.0], [4]),
+        (2, 5.0, [4]),
+    ],
+)
+def test_gradients_of_a_dense_tensor_made_of_places_of_any_shape(tier, indices, values, shape):
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        places, given, size = tf.placeholder(tf.int32), tf.placeholder(tf.float32), tf.placeholder(tf.int32)
+        default = tf.constant(1.0)
+        dense = tf.sparse_to_dense(places, size, given, default, validate_indices=False)
+        weights = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+        by_values, by_default = tf.gradients(dense * tf.constant(weights, tf.float32), [given, default])
+        actual = session.run([by_values, by_default], {places: indices, given: values, size: shape})
+    at = weights[tuple(np.array(indices).T)] if np.ndim(indices) == 2 else weights[np.array(indices)]
+    np.testing.assert_array_equal(actual[0], at if np.ndim(values) else np.sum(at))
+    assert actual[1] == weights.sum() - np.sum(at)
