@@ -48,6 +48,10 @@ def device(name: Any) -> Any:
     return current_builder().device(name)
 
 
+def ensure_initialized() -> None:
+    """Do nothing: what ops need is there when the first one runs."""
+
+
 def async_wait() -> None:
     """Do nothing: ops are done when they return."""
 
@@ -127,6 +131,7 @@ class Context:
     in_eager_mode = staticmethod(executing_eagerly)
     num_gpus = staticmethod(num_gpus)
     device = staticmethod(device)
+    ensure_initialized = staticmethod(ensure_initialized)
 
     @property
     def scope_name(self) -> str:

@@ -6,6 +6,8 @@ tensors that have values.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,7 +24,9 @@ from anabranch.core.values.tensor_spec import TensorSpec
 from anabranch.eager import recording
 from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.graph_function import GraphFunction
+from anabranch.eager.mode import EAGER
 from anabranch.eager.signature import Signature
+from anabranch.eager.tensor import EagerTensor
 
 
 class ConcreteFunction:
@@ -33,25 +37,37 @@ class ConcreteFunction:
         python_function: what is traced.
         signature: for which arguments.
         specs: for each tensor among these its dtype and shape, which may be less known.
+        parameters: those of the Python function, whose names arguments have.
     """
 
     def __init__(
-        self, name: str, python_function: Callable[..., Any], signature: Signature, specs: Sequence[tuple[Any, Any]]
+        self,
+        name: str,
+        python_function: Callable[..., Any],
+        signature: Signature,
+        specs: Sequence[tuple[Any, Any]],
+        parameters: inspect.Signature | None = None,
     ) -> None:
         self.name = name
         self.graph = graph = FunctionGraph(name)
         self._specs = list(specs)
+        self._argument_names = [
+            getattr(tensor, "name", None) or name if isinstance(tensor, TensorSpec) else name
+            for tensor, name in zip(signature.tensors, signature.names(parameters), strict=True)
+        ]
         with graph.as_default(), recording.stopped():
             arguments = [
-                graph.placeholder(dtype, shape, _name_of(tensor, i))
-                for i, ((dtype, shape), tensor) in enumerate(zip(specs, signature.tensors, strict=True))
+                graph.placeholder(dtype, shape, name)
+                for (dtype, shape), name in zip(specs, self._argument_names, strict=True)
             ]
             for argument, tensor in zip(arguments, signature.tensors, strict=True):
                 argument._handle = getattr(tensor, "_handle", None)
+            graph.lift = functools.partial(_value_in_call, graph, arguments, signature.tensors)
             args, kwargs = signature.rebuild(arguments)
             self.structured_input_signature = nest.map_structure(_spec_of, (tuple(args), dict(kwargs)))
             returned = python_function(*args, **kwargs)
             self.structured_outputs, flat, self._places = results_of(returned, graph, name)
+            graph.lift = None
         self._leaves = nest.flatten(self.structured_outputs)
         self._function = GraphFunction.of_graph(graph, arguments, flat)
 
@@ -101,18 +117,42 @@ class ConcreteFunction:
         return "\n".join([self.name, "  Args:", *arguments, "  Returns:", *results])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The results for tensors, in the order of the function's arguments."""
-        tensors = [leaf for leaf in nest.flatten((args, kwargs)) if isinstance(leaf, Tensor | np.ndarray | np.generic)]
+        """The results for tensors, in the order of the function's arguments or by their names."""
+        tensors: list[Any] = []
+        for leaf in nest.flatten(args):
+            if isinstance(leaf, Tensor | np.ndarray | np.generic):
+                tensors.append(leaf)
+            elif composites.is_composite(leaf):
+                tensors += [part for part in composites.parts(leaf) if part is not None]
+        names = self._argument_names
+        if kwargs and len(set(names)) == len(names) and not any(nest.is_nested(value) for value in kwargs.values()):
+            tensors += self._by_name(names[len(tensors) :], kwargs, names[: len(tensors)])
+        else:
+            tensors += [leaf for leaf in nest.flatten(kwargs) if isinstance(leaf, Tensor | np.ndarray | np.generic)]
         if len(tensors) != len(self._specs):
-            raise TypeError(
-                errors.message(
-                    f"{len(tensors)} tensors for {self.name}",
-                    f"{len(self._specs)} tensors",
-                    "pass one for each argument",
-                )
-            )
+            raise self._other_arguments(names[: len(tensors)], names[len(tensors) :], len(tensors))
         given = [convert_to_tensor(tensor, dtype) for tensor, (dtype, _) in zip(tensors, self._specs, strict=True)]
         return self.call(given)
+
+    def _by_name(self, names: Sequence[str], given: dict[str, Any], before: Sequence[str]) -> list[Any]:
+        """The arguments that follow those given by their positions."""
+        unknown = [name for name in given if name not in names]
+        missing = [name for name in names if name not in given]
+        if missing or any(isinstance(given[name], Tensor | np.ndarray | np.generic) for name in unknown):
+            raise self._other_arguments([*before, *given], missing, len(before) + len(given))
+        return [given[name] for name in names]
+
+    def _other_arguments(self, given: Sequence[str], missing: Sequence[str], count: int) -> TypeError:
+        return TypeError(
+            f"Expected argument names {self._argument_names} but got values for {list(given)}."
+            + (f" Missing: {list(missing)}." if missing else "")
+            + "\n"
+            + errors.message(
+                f"{count} tensors for {self.name}",
+                f"{len(self._specs)} tensors: {', '.join(self._argument_names)}",
+                "pass one for each argument, by position or by name",
+            )
+        )
 
     def call(self, tensors: Sequence[Any]) -> Any:
         """The results for these tensors."""
@@ -123,12 +163,39 @@ class ConcreteFunction:
         return None if places is None else filled(self.structured_outputs, self._leaves, places, flat)
 
 
+def _value_in_call(
+    graph: FunctionGraph, arguments: Sequence[GraphTensor], given: Sequence[Any], tensor: GraphTensor
+) -> EagerTensor:
+    """The value that a tensor of a trace has in the call that the trace is made for.
+
+    Raises:
+        ValueError: it depends on an argument that has no value, or on a branch or loop.
+    """
+    seen, waiting = {tensor.op}, [tensor.op]
+    while waiting:
+        op = waiting.pop()
+        more = {*[one.op for one in op._inputs], *op._control_inputs} - seen
+        seen |= more
+        waiting += more
+    needed = [(argument, value) for argument, value in zip(arguments, given, strict=True) if argument.op in seen]
+    missing = [argument._label for argument, value in needed if not isinstance(value, EagerTensor)]
+    if missing or tensor.op.body is not graph.root:
+        raise ValueError(
+            "Unable to lift tensor out of the function.\n"
+            + errors.message(
+                f"a variable of {graph.name!r} with the initial value {tensor._label}, which depends on "
+                + (f"{missing[0]}, an argument without a value" if missing else "a branch or loop"),
+                "an initial value that is known when the variable is made",
+                "tf.Variable(lambda: ...), or make the variable before",
+            )
+        )
+    function = GraphFunction(graph, [argument for argument, _ in needed], [tensor], (), graph.captured, graph.handles)
+    with EAGER.as_default(), recording.stopped():
+        return function.run([value for _, value in needed], ())[0]
+
+
 def _spec_of(leaf: Any) -> Any:
     return TensorSpec(leaf._shape, leaf.dtype.base, leaf.op.name) if isinstance(leaf, GraphTensor) else leaf
-
-
-def _name_of(tensor: Any, number: int) -> str:
-    return getattr(tensor, "name", None) or f"argument_{number}" if isinstance(tensor, TensorSpec) else f"x{number}"
 
 
 def results_of(returned: Any, graph: Graph, name: str) -> tuple[Any, list[GraphTensor], Any]:

@@ -285,10 +285,10 @@ class Function:
         self._calls += 1
         refuse = "" if first or not self._variables_once else self._name
         with _watching_variables(refuse) as made:
-            concrete = ConcreteFunction(self._name, python_function, signature, specs)
+            concrete = ConcreteFunction(self._name, python_function, signature, specs, self._parameters)
         if made and self._variables_once:  # as it will be from now on
             with _watching_variables(self._name):
-                concrete = ConcreteFunction(self._name, python_function, signature, specs)
+                concrete = ConcreteFunction(self._name, python_function, signature, specs, self._parameters)
         return concrete
 
     def _to_trace(self) -> Callable[..., Any]:

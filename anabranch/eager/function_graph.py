@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from anabranch.core.contract.opdef import OpDefinition, lookup
@@ -50,6 +50,8 @@ class FunctionGraph(Graph):
         self._written: dict[Tensor, Operation] = {}
         """The last op that writes to the resource of a handle, which later ones follow."""
         self.seed = EAGER.seed
+        self.lift: Callable[[GraphTensor], EagerTensor] | None = None
+        """While a function is traced for a call, what computes the value that a tensor has in it."""
 
     @property
     def home(self) -> Any:
@@ -114,6 +116,11 @@ class FunctionGraph(Graph):
     def _adopted_constants(self) -> list[EagerTensor]:
         """Values that became constants, which must live as long as their identities are known here."""
         return self.library_state("adopted_constants", list)
+
+    def lifted(self, value: Any) -> Any:
+        """The value that a tensor of the trace has in the call that it is made for, which a variable begins with."""
+        is_own = isinstance(value, GraphTensor) and value.op.graph is self
+        return self.lift(value) if is_own and self.lift is not None else value
 
     def placeholder(self, dtype: Any, shape: Any, name: str) -> GraphTensor:
         """An argument of the function."""

@@ -93,6 +93,12 @@ def stacked_gradients(walk: Walk, start: Callable[[Any], Any], count: Any, trace
 
 def _one_by_one(walk: Walk, start: Callable[[Any], Any], count: int) -> list[Any]:
     rows: list[list[Any]] = []
+    if not count:  # of no elements: as many rows of what one more would give
+        found = [None if gradient is None else convert_to_tensor(gradient) for gradient in walk(start(0))]
+        return [
+            None if part is None else build("Fill", joined([0], sizes_of(part)), constant(0, part.dtype.base))
+            for part in found
+        ]
     for number in range(count):
         row = [None if gradient is None else convert_to_tensor(gradient) for gradient in walk(start(number))]
         rows.append(row)

@@ -7,6 +7,8 @@ signatures.
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,14 +30,32 @@ class Signature:
         key: what equal signatures have in common.
         tensors: the tensors among the arguments, in order.
         rebuild: from tensors to arguments.
+        arguments: what they were, positional ones and those by name.
     """
 
-    __slots__ = ("key", "rebuild", "tensors")
+    __slots__ = ("arguments", "key", "rebuild", "tensors")
 
-    def __init__(self, key: Any, tensors: list[Any], rebuild: Callable[[Sequence[Any]], tuple[Any, Any]]) -> None:
+    def __init__(
+        self, key: Any, tensors: list[Any], rebuild: Callable[[Sequence[Any]], tuple[Any, Any]], arguments: Any
+    ) -> None:
         self.key = key
         self.tensors = tensors
         self.rebuild = rebuild
+        self.arguments = arguments
+
+    def names(self, parameters: inspect.Signature | None) -> list[str]:
+        """For each tensor the name of the parameter that it was passed for, as ops can have it."""
+        args, kwargs = self.arguments
+        known = list(parameters.parameters.values()) if parameters is not None else []
+        positional = [one.name for one in known if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+        rest = next((one.name for one in known if one.kind is one.VAR_POSITIONAL), "args")
+        named = [(positional[i] if i < len(positional) else rest, arg) for i, arg in enumerate(args)]
+        found: list[str] = []
+        for name, arg in [*named, *[(key, kwargs[key]) for key in sorted(kwargs)]]:
+            plain = re.sub(r"[^A-Za-z0-9_.]", "_", str(name)).lstrip("_") or "unused"
+            count = len(canonical(((arg,), {}), "").tensors)
+            found += [plain if i == 0 else f"{plain}_{i}" for i in range(count)]
+        return found
 
 
 def canonical(arguments: tuple[Any, dict[str, Any]], name: str) -> Signature:
@@ -61,7 +81,8 @@ def canonical(arguments: tuple[Any, dict[str, Any]], name: str) -> Signature:
         elif isinstance(leaf, TensorSpec):
             places.append(len(tensors))
             tensors.append(leaf)
-            key.append((leaf.dtype.base, shapes.as_raw(leaf.shape)))
+            named = () if leaf.name is None else (leaf.name,)  # which the argument has then
+            key.append((leaf.dtype.base, shapes.as_raw(leaf.shape), *named))
         elif isinstance(leaf, TypeSpec):
             specs = leaf._part_specs()
             places.append((leaf, len(tensors), len(specs)))
@@ -102,7 +123,7 @@ def canonical(arguments: tuple[Any, dict[str, Any]], name: str) -> Signature:
         packed: tuple[Any, Any] = nest.pack_sequence_as(arguments, filled)
         return packed
 
-    return Signature((structure, *key), tensors, rebuild)
+    return Signature((structure, *key), tensors, rebuild, arguments)
 
 
 def _structure(value: Any) -> Any:

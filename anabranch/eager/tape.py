@@ -85,13 +85,20 @@ class _Tape:
         wanted = False
         for tensor in inputs:
             if id(tensor) in followed:
-                wanted = True
+                wanted = wanted or is_differentiable(tensor)
             elif tensor.dtype is dtypes.resource and self._watches_variables:
                 variable = variable_of(tensor)
                 if variable is not None and variable.trainable:
                     self.watch_variable(variable)
                     wanted = True
         return wanted
+
+    def ignores(self, source: Any) -> bool:
+        """Whether a source is a variable that is followed only where a program asks for it, and it has not."""
+        handle = getattr(source, "handle", None) if isinstance(source, Variable) else None
+        if handle is None or id(handle) in self.followed:
+            return False
+        return not (self._watches_variables and source.trainable)
 
     def record(self, view: OpView) -> None:
         """Note an op that has run, and follow what it made."""
@@ -446,6 +453,16 @@ class GradientTape:
         """
         tape = self._noted("batch_jacobian")
         mode = _unconnected(unconnected_gradients)
+        for tensor in (target, source):
+            if tensor.shape.ndims is not None and tensor.shape.ndims < 2:
+                raise ValueError(
+                    f"Shape {tensor.shape} must have rank at least 2\n"
+                    + errors.message(
+                        f"batch_jacobian of shapes {target.shape} and {source.shape}",
+                        "a batch of rows: at least two dimensions each",
+                        "tape.jacobian(y, x), or tf.expand_dims(x, 1)",
+                    )
+                )
         if (
             target.shape.ndims in (None, 0)
             or source.shape.ndims in (None, 0)
@@ -499,6 +516,7 @@ def _gradients(
     tape: _Tape, targets: Sequence[Any], sources: Sequence[Any], starts: Sequence[Any], in_graph: bool
 ) -> list[Any]:
     """The gradients of what was noted; ``in_graph`` tells whether a graph did, which knows its own ops."""
+    targets = [None if target is None or target.dtype.base.host_only else target for target in targets]
     if in_graph:
         return _gradients_in_graph(tape, targets, sources, starts)
     given = [
@@ -519,4 +537,5 @@ def _gradients_in_graph(
     given = [_source(x) for x in sources]
     local = [x if type(x) is builder.tensor_type or not isinstance(x, Tensor) else builder.adopt(x) for x in given]
     known = [target for target in targets if target is not None]
-    return gradients(known, local, [s for t, s in zip(targets, starts, strict=True) if t is not None])
+    found = gradients(known, local, [s for t, s in zip(targets, starts, strict=True) if t is not None])
+    return [None if tape.ignores(x) else slope for x, slope in zip(sources, found, strict=True)]

@@ -15,6 +15,7 @@ from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.passing import is_read
+from anabranch.core.graphdef.function_def import acts
 from anabranch.rewrite import reach
 
 
@@ -74,11 +75,19 @@ def needed_inside(body: Body) -> set[Operation]:
 
 
 def needed_anyway(body: Body) -> list[Operation]:
-    """The effects in a body that happen whichever of its outputs are used: those of functions, not of branches."""
+    """What happens in a body whichever of its outputs are used: the effects of functions, but not of branches, and
+    where a function is traced the assertions of all bodies.
+    """
     owner = body.owner
-    if owner is None or owner.role is not Role.CALL:
+    is_called = owner is not None and owner.role is Role.CALL
+    if not is_called and not body.runs_effects:
         return []
-    return [op for op in needed_inside(body) if kind_of(op) not in ("pure", "read")]
+    return [
+        op
+        for op in needed_inside(body)
+        if (is_called and kind_of(op) not in ("pure", "read"))
+        or (body.runs_effects and not op.definition.is_stateful and acts(op))
+    ]
 
 
 def inner_ops(op: Operation, shared: set[Body] | None = None) -> Iterator[Operation]:

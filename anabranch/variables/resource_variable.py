@@ -59,6 +59,8 @@ class ResourceVariable(Variable):
         self._caching_device = caching_device
         builder = current_builder()
         is_function = callable(initial_value)
+        if not is_function:
+            initial_value = builder.lifted(initial_value)
         with builder.init_scope(), name_scope(name, "Variable", [] if is_function else [initial_value]) as scope:
             builder = current_builder()
             own_name = scope[:-1]

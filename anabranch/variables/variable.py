@@ -27,6 +27,7 @@ from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.protos import variable_pb2
 from anabranch.core.values import dtypes, shapes, version_two
+from anabranch.core.values.identities import Reference
 from anabranch.variables import arguments, save_slice
 from anabranch.variables.initialized_value import initialized_value
 from anabranch.variables.save_slice import inside_scope, without_scope
@@ -98,7 +99,7 @@ def make_variable(
     creator: Callable[..., Any] = _default_creator
     builder = current_builder()
     for owner, outer in _creators.stack:
-        if owner is builder:
+        if owner is builder or owner is builder.home:  # where a function is traced, those around it
             creator = functools.partial(outer, creator)
     return creator(**given)
 
@@ -192,6 +193,10 @@ class Variable(metaclass=_VariableType):
     def device(self) -> str:
         """Device of the variable."""
         return self._handle_tensor().device
+
+    def experimental_ref(self) -> Reference:
+        """The variable as a key of dictionaries and sets; ``deref()`` gives it back."""
+        return Reference(self)
 
     @property
     def op(self) -> Operation:

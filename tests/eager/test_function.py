@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 
 import anabranch as tf
 from anabranch.compat import v2
-from anabranch.eager.mode import EAGER
 
 
 def test_a_function_is_traced_once_for_a_kind_of_arguments() -> None:
@@ -513,58 +511,3 @@ def test_functions_that_bodies_of_a_trace_call_act_in_each_iteration() -> None:
 
     assert float(steps(tf.constant(6))) == 5.0
     assert (float(v), float(w)) == (5.0, 4.0)
-
-
-@pytest.fixture
-def _compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions that are compiled as soon as they are called."""
-    monkeypatch.setattr(EAGER.worker, "options", dataclasses.replace(EAGER.worker.options, tier="compiled"))
-
-
-@pytest.mark.usefixtures("_compiled")
-def test_results_stay_where_programs_leave_them_and_are_passed_on() -> None:
-    double = tf.function(lambda x: x * 2.0)
-    x = tf.constant(np.arange(6, dtype=np.float32))
-    results = [double(x) for _ in range(3)]
-    assert not isinstance(results[-1]._value, np.ndarray)
-    for _ in range(3):
-        passed_on = double(results[-1])
-    assert passed_on.numpy().tolist() == [0.0, 4.0, 8.0, 12.0, 16.0, 20.0]
-    assert (passed_on + results[0]).numpy().tolist() == [0.0, 6.0, 12.0, 18.0, 24.0, 30.0]
-    owned = passed_on.numpy()
-    owned[:] = 0.0
-    assert float(tf.reduce_sum(passed_on)) == 60.0
-
-
-@pytest.mark.usefixtures("_compiled")
-def test_what_a_function_gave_stays_when_variables_are_written_again() -> None:
-    v = tf.Variable([1.0, 2.0])
-
-    @tf.function
-    def step(x: Any) -> Any:
-        before = v.read_value()
-        v.assign_add(x)
-        return before, v.read_value(), v.read_value() * 2.0
-
-    x = tf.constant([1.0, 1.0])
-    results = [step(x) for _ in range(5)]
-    for number, (before, after, twice) in enumerate(results):
-        assert before.numpy().tolist() == [1.0 + number, 2.0 + number]
-        assert after.numpy().tolist() == [2.0 + number, 3.0 + number]
-        assert twice.numpy().tolist() == [4.0 + 2 * number, 6.0 + 2 * number]
-    kept = results[-1][2]
-    v.assign(kept)
-    step(x)
-    assert kept.numpy().tolist() == [12.0, 14.0]
-    assert v.numpy().tolist() == [13.0, 15.0]
-
-
-@pytest.mark.usefixtures("_compiled")
-def test_values_from_outside_are_not_moved_at_each_call() -> None:
-    table = tf.constant(np.arange(300, dtype=np.float64).reshape(100, 3))
-    pick = tf.function(lambda i: tf.gather(table, i) * 2.0)
-    for i in (0, 50, 99):
-        assert pick(tf.constant([i], tf.int32)).numpy().tolist() == [[6.0 * i, 6.0 * i + 2, 6.0 * i + 4]]
-    (function,) = [concrete._function for concrete in pick._list_all_concrete_functions()]
-    (passed,) = function._captured_values
-    assert not isinstance(passed, np.ndarray)

@@ -123,7 +123,7 @@ def test_jacobians() -> None:
     batch = tape.batch_jacobian(y, x).numpy()
     np.testing.assert_array_equal(batch, [np.diag([2.0, 4.0]), np.diag([6.0, 8.0])])
     with pytest.raises(ValueError, match="Need first dimension of target shape"):
-        tape.batch_jacobian(tf.reduce_sum(y, 0)[:1], x)
+        tape.batch_jacobian(y[:1], x)
 
 
 def _layer() -> tuple[Any, Any, Any]:
@@ -255,3 +255,36 @@ def test_a_tape_agrees_with_the_gradients_of_a_graph(function: Any) -> None:
         expected = session.run([value, tf.gradients(value, fed)[0]], {fed: array})
     np.testing.assert_allclose(y.numpy(), expected[0], rtol=1e-6)
     np.testing.assert_allclose(tf.convert_to_tensor(tape.gradient(y, x)).numpy(), expected[1], rtol=1e-5)
+
+
+def test_what_has_no_gradients_has_none() -> None:
+    x, number, text = tf.constant(3.0), tf.constant(2), tf.constant("a")
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch([x, number, text])
+        y = number + number
+    assert tape.gradient(y, number) is None
+    assert tape.gradient(text, [x, text]) == [None, None]
+
+
+def test_a_graph_s_tape_follows_what_it_was_told() -> None:
+    with tf.Graph().as_default():
+        v, w, fixed = (tf.Variable(2.0, use_resource=True, trainable=i < 2) for i in range(3))
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(w)
+            y = v * w
+        assert [grad is None for grad in tape.gradient(y, [v, w])] == [True, False]
+        with tf.GradientTape() as tape:
+            y = v * fixed
+        assert [grad is None for grad in tape.gradient(y, [v, fixed])] == [False, True]
+
+
+def test_jacobians_of_batches_without_columns_and_of_ranks_that_do_not_do() -> None:
+    x = tf.zeros([3, 0])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x**2
+        total = tf.reduce_sum(x, 1)
+    assert tape.batch_jacobian(y, x).shape.as_list() == [3, 0, 0]
+    assert tape.jacobian(y, x).shape.as_list() == [3, 0, 3, 0]
+    with pytest.raises(ValueError, match=r"Shape \(3,\) must have rank at least 2"):
+        tape.batch_jacobian(total, x)

@@ -115,3 +115,11 @@ def test_a_graphs_block_builds_a_graph() -> None:
 
 def test_a_tensor_is_formatted_like_its_array() -> None:
     assert f"{tf.constant([[4.0]])} {tf.constant(2.5):.2f} {tf.constant('a')}" == "[[4.]] 2.50 b'a'"
+
+
+def test_references_are_keys() -> None:
+    x, v = tf.constant(3.0), tf.Variable(1.0)
+    table = {x.experimental_ref(): "x", v.experimental_ref(): "v"}
+    assert table[x.experimental_ref()] == "x"
+    assert v.experimental_ref().deref() is v
+    assert tf.constant(3.0).experimental_ref() not in table

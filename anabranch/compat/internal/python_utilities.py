@@ -9,6 +9,8 @@ import weakref
 from collections.abc import Iterable, Iterator, MutableMapping, MutableSet
 from typing import Any
 
+from anabranch.core.values import identities
+
 
 # -------------------------------------------------------------------------------------------------------------- stacks
 def extract_stack(limit: int = -1) -> list[Any]:
@@ -23,37 +25,8 @@ def convert_stack(stack: Iterable[Any], include_func_start_lineno: bool = False)
 
 
 # ---------------------------------------------------------------------------------------------------------- identities
-class _ObjectIdentityWrapper:
-    """An object that equals itself alone."""
-
-    __slots__ = ("__weakref__", "_wrapped")
-
-    def __init__(self, wrapped: Any) -> None:
-        self._wrapped = wrapped
-
-    @property
-    def unwrapped(self) -> Any:
-        """The object."""
-        return self._wrapped
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ObjectIdentityWrapper) and self.unwrapped is other.unwrapped
-
-    def __hash__(self) -> int:
-        return id(self.unwrapped)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} wrapping {self.unwrapped!r}>"
-
-
-class Reference(_ObjectIdentityWrapper):
-    """An object that equals itself alone; :meth:`deref` gives it back."""
-
-    __slots__ = ()
-
-    def deref(self) -> Any:
-        """The object."""
-        return self._wrapped
+_ObjectIdentityWrapper = identities.ObjectIdentity
+Reference = identities.Reference
 
 
 class ObjectIdentityDictionary(MutableMapping[Any, Any]):

@@ -149,7 +149,7 @@ def is_stateful(body: Body) -> bool:
             uses = bodies_of(op)
             if any(is_stateful(use.body) for use in uses) or (not uses and op.definition.is_stateful):
                 return True
-        elif op.definition.is_stateful:
+        elif op.definition.is_stateful or (body.runs_effects and op._inputs and not op._outputs):
             return True
     return False
 

@@ -153,6 +153,10 @@ class Builder:
         """The name of the resource of a variable called ``name``, which no other variable shares by accident."""
         return name
 
+    def lifted(self, value: Any) -> Any:
+        """An initial value as it is where variables are made, for one that was computed here."""
+        return value
+
     def noted(self) -> Context[list[OpView]]:
         """A list that fills with the ops that run inside the block; empty where ops do not run at once."""
         return _Nothing([])

@@ -28,6 +28,7 @@ from anabranch.core.contract.opdef import OpDefinition
 from anabranch.core.contract.roles import Role
 from anabranch.core.values import shapes
 from anabranch.core.values.dtypes import DType
+from anabranch.core.values.identities import Reference
 
 
 class TensorLike:
@@ -146,6 +147,10 @@ class Tensor:
     def value_index(self) -> int:
         """Which output of its operation it is."""
         self._only_in_a_graph("value_index")
+
+    def experimental_ref(self) -> Reference:
+        """The tensor as a key of dictionaries and sets; ``deref()`` gives it back."""
+        return Reference(self)
 
     def consumers(self) -> list[Any]:
         """Operations of the graph that take it as an input, one as often as it takes it."""

@@ -188,11 +188,16 @@ def needed_ops(body: Body) -> set[Operation]:
 def implied_control_outputs(body: Body) -> list[Operation]:
     """Operations with an effect that no output of a body needs: they run, if its function names no control outputs."""
     needed = needed_ops(body)
-    return [
-        op
-        for op in body.operations
-        if op not in needed and op.definition.is_stateful and op.definition.effect.kind not in _WITHOUT_EFFECT
-    ]
+    return [op for op in body.operations if op not in needed and acts(op)]
+
+
+def acts(op: Operation) -> bool:
+    """Whether an op does something besides computing its outputs: has an effect, or may fail and gives nothing."""
+    if op.definition.is_stateful and op.definition.effect.kind not in _WITHOUT_EFFECT:
+        return True
+    if op._inputs and not op._outputs:  # `Assert`, and ops with bodies that hold nothing else
+        return True
+    return any(acts(inner) for body in bodies_of(op) for inner in body.operations)
 
 
 def write_attrs(op: Operation, node: Any) -> None:

@@ -90,7 +90,7 @@ def like(instance: Any, values: list[Any]) -> Any:
         return make([(key, new[key]) for key in instance])
     if is_namedtuple(instance) or _is_attrs(instance):
         return type(instance)(*values)
-    return type(instance)(values)
+    return values if isinstance(instance, range) else type(instance)(values)
 
 
 @public("nest.flatten", "contrib.framework.nest.flatten")

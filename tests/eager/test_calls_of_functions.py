@@ -1,0 +1,175 @@
+"""Calls of functions: where values stay, what runs unasked, what variables begin with, names of arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.eager.mode import EAGER
+
+
+@pytest.fixture
+def _compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions that are compiled as soon as they are called."""
+    monkeypatch.setattr(EAGER.worker, "options", dataclasses.replace(EAGER.worker.options, tier="compiled"))
+
+
+@pytest.mark.usefixtures("_compiled")
+def test_results_stay_where_programs_leave_them_and_are_passed_on() -> None:
+    double = tf.function(lambda x: x * 2.0)
+    x = tf.constant(np.arange(6, dtype=np.float32))
+    results = [double(x) for _ in range(3)]
+    assert not isinstance(results[-1]._value, np.ndarray)
+    for _ in range(3):
+        passed_on = double(results[-1])
+    assert passed_on.numpy().tolist() == [0.0, 4.0, 8.0, 12.0, 16.0, 20.0]
+    assert (passed_on + results[0]).numpy().tolist() == [0.0, 6.0, 12.0, 18.0, 24.0, 30.0]
+    owned = passed_on.numpy()
+    owned[:] = 0.0
+    assert float(tf.reduce_sum(passed_on)) == 60.0
+
+
+@pytest.mark.usefixtures("_compiled")
+def test_what_a_function_gave_stays_when_variables_are_written_again() -> None:
+    v = tf.Variable([1.0, 2.0])
+
+    @tf.function
+    def step(x: Any) -> Any:
+        before = v.read_value()
+        v.assign_add(x)
+        return before, v.read_value(), v.read_value() * 2.0
+
+    x = tf.constant([1.0, 1.0])
+    results = [step(x) for _ in range(5)]
+    for number, (before, after, twice) in enumerate(results):
+        assert before.numpy().tolist() == [1.0 + number, 2.0 + number]
+        assert after.numpy().tolist() == [2.0 + number, 3.0 + number]
+        assert twice.numpy().tolist() == [4.0 + 2 * number, 6.0 + 2 * number]
+    kept = results[-1][2]
+    v.assign(kept)
+    step(x)
+    assert kept.numpy().tolist() == [12.0, 14.0]
+    assert v.numpy().tolist() == [13.0, 15.0]
+
+
+@pytest.mark.usefixtures("_compiled")
+def test_values_from_outside_are_not_moved_at_each_call() -> None:
+    table = tf.constant(np.arange(300, dtype=np.float64).reshape(100, 3))
+    pick = tf.function(lambda i: tf.gather(table, i) * 2.0)
+    for i in (0, 50, 99):
+        assert pick(tf.constant([i], tf.int32)).numpy().tolist() == [[6.0 * i, 6.0 * i + 2, 6.0 * i + 4]]
+    (function,) = [concrete._function for concrete in pick._list_all_concrete_functions()]
+    (passed,) = function._captured_values
+    assert not isinstance(passed, np.ndarray)
+
+
+@pytest.mark.parametrize("tier", ["auto", "compiled"])
+def test_an_assertion_runs_though_nothing_depends_on_it(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EAGER.worker, "options", dataclasses.replace(EAGER.worker.options, tier=tier))
+
+    @tf.function
+    def plain(i: Any) -> None:
+        tf.debugging.Assert(tf.equal(i, 0), ["not zero"])
+
+    @tf.function
+    def in_branch(i: Any, check: Any) -> Any:
+        if check:
+            tf.debugging.assert_equal(i, 0)
+        return i + 1
+
+    @tf.function
+    def around(i: Any) -> Any:
+        plain(i)
+        return i
+
+    v = tf.Variable(0)
+
+    @tf.function
+    def writing(i: Any) -> None:
+        v.assign(i)
+        plain(i)
+
+    zero, one = tf.constant(0), tf.constant(1)
+    for _ in range(2):
+        plain(zero)
+        assert int(around(zero)) == 0
+        assert int(in_branch(one, tf.constant(False))) == 2
+        with pytest.raises(tf.errors.InvalidArgumentError, match="not zero"):
+            plain(one)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="not zero"):
+            around(one)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Condition x == y did not hold"):
+            in_branch(one, tf.constant(True))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="not zero"):
+            writing(one)
+        assert int(v.read_value()) == 0
+
+
+def test_variables_begin_with_what_the_first_call_computes() -> None:
+    made: list[Any] = []
+
+    @tf.function
+    def scaled(x: Any) -> Any:
+        if not made:
+            made.append(tf.Variable(2.0 * x))
+            made.append(tf.Variable(tf.zeros([2]) + 3.0))
+        return made[0] * made[1] * x
+
+    assert scaled(tf.constant(1.0)).numpy().tolist() == [6.0, 6.0]
+    assert scaled(tf.constant(3.0)).numpy().tolist() == [18.0, 18.0]
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.float32)])
+    def unknown(x: Any) -> Any:
+        return tf.Variable(x + 1.0) * 2.0
+
+    with pytest.raises(ValueError, match=r"(?s)Unable to lift tensor.*an argument without a value"):
+        unknown.get_concrete_function()
+
+
+def test_creators_of_variables_are_asked_in_functions_too() -> None:
+    seen: list[Any] = []
+    made: list[Any] = []
+
+    def creator(next_creator: Any, **kwargs: Any) -> Any:
+        seen.append(next_creator(**kwargs))
+        return seen[-1]
+
+    @tf.function
+    def f() -> Any:
+        if not made:
+            made.append(tf.Variable(1.0))
+        return made[0] + 1.0
+
+    with tf.variable_creator_scope(creator):
+        assert float(f()) == 2.0
+    assert seen == made
+
+
+def test_a_concrete_function_knows_its_arguments_by_name() -> None:
+    @tf.function
+    def f(x: Any, y: Any = 2.0) -> Any:
+        return x - y
+
+    spec = tf.TensorSpec([], tf.float32)
+    concrete = f.get_concrete_function(spec, y=spec)
+    assert [x.op.name for x in concrete.inputs] == ["x", "y"]
+    assert concrete.structured_input_signature[0][0].name == "x"
+    three, two = tf.constant(3.0), tf.constant(2.0)
+    for result in (concrete(three, two), concrete(y=two, x=three), concrete(three, y=two)):
+        assert float(result) == 1.0
+    with pytest.raises(TypeError, match=r"Expected argument names \['x', 'y'\] but got values for \['x'\]. Missing: "):
+        concrete(three)
+    with pytest.raises(TypeError, match=r"but got values for \['x', 'q'\]. Missing: \['y'\]"):
+        concrete(three, q=two)
+    named = f.get_concrete_function(tf.TensorSpec([], tf.float32, "first"))
+    assert float(named(first=three)) == 1.0
+    assert float(f(range(3)[0], 0)) == 0.0
+
+
+def test_a_range_is_an_argument() -> None:
+    count = tf.function(lambda numbers: tf.constant(len(list(numbers))))
+    assert int(count(range(5))) == 5
