@@ -214,8 +214,8 @@ _ALIASES = {
     "sysconfig": f"{PACKAGE}.platform.sysconfig",
     "test": f"{PACKAGE}.testing.test",
 }
-# Names at the top that such a module publishes.
-_HOMES = {"get_logger": "logging"}
+# Names at the top that such a module publishes, or without which what it has is not whole: operators of tensors.
+_HOMES = {"get_logger": "logging", "Tensor": "ops.shared.operators"}
 
 opdef.set_family_loader(ops.load_all)
 hooks.set_loader(_load)

@@ -231,6 +231,14 @@ class Finder:
             return None
         module = below(fullname)
         if module and internals.places(module) is None and namespace(module) is None:
+            parent, _, name = module.rpartition(".")
+            if hasattr(_facade(parent) if parent else sys.modules[NAME], name):  # what `pydoc.locate` tries first
+                advice = f"from {fullname.rpartition('.')[0]} import {name}"
+                raise ModuleNotFoundError(
+                    f"No module named {fullname!r}\n"
+                    + errors.message(f"an import of {fullname}, which is not a module", "a module", advice),
+                    name=fullname,
+                )
             # Without a `name`: importlib would replace the text by one without advice.
             raise ModuleNotFoundError(f"No module named {fullname!r}\n" + versions.explain(module))
         return importlib.machinery.ModuleSpec(fullname, Finder, is_package=True)  # type: ignore[arg-type]

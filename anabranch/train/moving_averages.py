@@ -54,8 +54,10 @@ def assign_moving_average(
 def _debiased(unbiased: Any, value: Any, rest: Any, scope: str) -> Any:
     builder = current_builder()
     with variable_scope(slots.name_of(unbiased), values=[unbiased, value, rest]) as opened, builder.init_scope():
-        # A variable may be averaged more than once: each average has its own pair.
-        taken = {variable._shared_name for variable in builder.get_collection(GraphKeys.GLOBAL_VARIABLES)}
+        # A variable may be averaged more than once: each average has its own pair, but where a scope reuses variables.
+        taken: set[str] = set()
+        if not opened.reuse:
+            taken = {variable._shared_name for variable in builder.get_collection(GraphKeys.GLOBAL_VARIABLES)}
         names = ("biased", "local_step")
         for number in itertools.count(1):
             if not taken.intersection(f"{opened.name}/{name}" for name in names):

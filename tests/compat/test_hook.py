@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pydoc
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,6 +52,15 @@ def test_star_imports(tf: Any) -> None:
     exec("from tensorflow.python.ops.math_ops import *\nfrom tensorflow import *", names)
     assert names["matmul"] is anabranch.matmul
     assert "nn" in names
+
+
+def test_functions_are_found_by_their_paths(tf: Any) -> None:
+    assert pydoc.locate("tensorflow.identity") is anabranch.identity
+    assert pydoc.locate("tensorflow.nn.relu") is anabranch.nn.relu
+    assert pydoc.locate("tensorflow.contrib.rnn.LSTMCell") is anabranch.contrib.rnn.LSTMCell
+    with pytest.raises(ModuleNotFoundError, match="Instead: from tensorflow import identity") as refused:
+        importlib.import_module("tensorflow.identity")
+    assert refused.value.name == "tensorflow.identity"
 
 
 def test_the_dictionary_of_a_module_has_its_names(tf: Any) -> None:

@@ -314,3 +314,20 @@ def test_what_tensorboard_does_not_write_is_refused(tmp_path):
         with pytest.raises(tf.errors.UnimplementedError, match="Expected: histograms of weights alone"):
             tf.keras.callbacks.TensorBoard(str(tmp_path), histogram_freq=1, **asked)
         tf.keras.callbacks.TensorBoard(str(tmp_path), **asked)
+
+
+def test_a_layer_inside_of_a_layer_takes_a_weight_beside_tensors() -> None:
+    class Projected(tf.keras.layers.Layer):
+        def build(self, shape):
+            self.w = self.add_weight("w", [3, 2], initializer="ones")
+            self.product = tf.keras.layers.Lambda(lambda pair: tf.matmul(pair[0], pair[1]))
+            super().build(shape)
+
+        def call(self, x):
+            return self.product([x * 2, self.w])
+
+    with tf.Graph().as_default():
+        x = tf.keras.Input([3])
+        model = tf.keras.Model(x, Projected()(x))
+        assert model.count_params() == 6
+        np.testing.assert_allclose(model.predict(np.ones((2, 3))), np.full((2, 2), 6.0))

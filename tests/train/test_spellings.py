@@ -56,6 +56,16 @@ def test_one_variable_averaged_twice_without_bias():
     np.testing.assert_allclose(run(first, second, first), [1.0, 2.0, 1.0], rtol=1e-5)
 
 
+def test_averages_without_bias_in_scopes_that_reuse_variables():
+    from anabranch.train.moving_averages import assign_moving_average
+
+    for reuse in (None, True, True):
+        with tf.variable_scope("bn", reuse=reuse):
+            v = tf.get_variable("v", [], initializer=tf.zeros_initializer(), trainable=False)
+            assign_moving_average(v, 1.0, 0.9, zero_debias=True)
+    assert [variable.op.name for variable in tf.global_variables()] == ["bn/v", "bn/bn/v/biased", "bn/bn/v/local_step"]
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_the_graph_is_open_again_after_a_monitored_session(graph, fails):
     v = tf.get_variable("v", [])

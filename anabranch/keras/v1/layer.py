@@ -525,7 +525,8 @@ class Layer(Called, Weights):
             if self._activity_regularizer is not None:
                 self._regularize(outputs)
             self._set_masks(inputs, outputs, kwargs.get("mask"))
-        if symbolic and all(hasattr(x, "_keras_history") for x in flat):
+        taken = nest.flatten(inputs) if self._takes_history else flat  # with variables among it there is no history
+        if symbolic and all(hasattr(x, "_keras_history") for x in taken):
             Node(self, inputs, outputs, arguments)
         return outputs
 

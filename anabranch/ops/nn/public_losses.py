@@ -14,8 +14,9 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph import convert, static_value
 from anabranch.core.graph.build import build
 from anabranch.core.graph.operation import Tensor
-from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.public_scopes import control_dependencies, name_scope
 from anabranch.core.values import shapes
+from anabranch.ops.math import public_assert
 
 
 def _one_of(function: str, new_name: str, new: Any, old_name: str, old: Any, default: Any = None) -> Any:
@@ -290,19 +291,36 @@ def sparse_softmax_cross_entropy_with_logits(
         if rank == 2:
             loss = build("SparseSoftmaxCrossEntropyWithLogits", precise, labels, name=name)[0]
             return _as_dtype_of(loss, logits)
-        if rank is not None and own is not None:
-            shapes.merge(labels.shape.raw, logits.shape.raw[:-1])  # before the rows are counted together
+        alike = _same_rows(labels, logits)  # checked before the rows are counted together
         target = (
             convert.constant(labels.shape.as_list(), "int32")
             if labels.shape.is_fully_defined()
             else build("Shape", labels)
         )
-        loss = build("SparseSoftmaxCrossEntropyWithLogits", _rows(precise), build("Reshape", labels, [-1]), name=name)[
-            0
-        ]
-        loss = build("Reshape", loss, target)
+        with control_dependencies(alike):
+            rows = build("Reshape", labels, [-1])
+        loss = build(
+            "Reshape", build("SparseSoftmaxCrossEntropyWithLogits", _rows(precise), rows, name=name)[0], target
+        )
         loss.set_shape(labels.shape)
         return _as_dtype_of(loss, logits)
+
+
+def _same_rows(labels: Any, logits: Any) -> list[Any]:
+    """What a step must wait for so that labels have the shape of logits without their classes, if that is not known."""
+    if labels.shape.is_fully_defined() and logits.shape[:-1].is_fully_defined():
+        if labels.shape.as_list() != logits.shape.as_list()[:-1]:
+            raise ValueError(
+                f"Shape mismatch: The shape of labels (received {labels.shape}) should equal the shape of logits "
+                f"except for the last dimension (received {logits.shape}).\n"
+                + errors.message(
+                    f"labels of shape {labels.shape}, logits of shape {logits.shape}",
+                    f"labels of shape {logits.shape[:-1]}",
+                    "tf.transpose(labels), or of the logits, where one of them has the time first",
+                )
+            )
+        return []
+    return [public_assert.assert_equal(build("Shape", labels), build("Shape", logits)[:-1])]
 
 
 def _same_shapes(first: Any, second: Any, first_name: str, second_name: str) -> None:

@@ -195,7 +195,25 @@ def test_a_label_without_a_class_is_refused(tier, label):
         run_op("SparseSoftmaxCrossEntropyWithLogits", LOGITS, np.array([0, label, 1, 2]), tier=tier)
 
 
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+@pytest.mark.parametrize(
+    ("known", "of_logits"),
+    [([4, 16], [None, 4, 7]), ([4, None], [16, 4, 7]), ([None, None], [None, None, 7]), (None, [None, None, 7])],
+)
+def test_rows_of_labels_in_another_order_are_refused_by_the_step(known, of_logits, tier):
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        labels, logits = tf.placeholder(tf.int32, known), tf.placeholder(tf.float32, of_logits)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Condition x == y did not hold element-wise"):
+            session.run(loss, {labels: np.zeros((4, 16)), logits: np.zeros((16, 4, 7))})
+        if known in ([None, None], None):
+            fine = session.run(loss, {labels: np.zeros((2, 3)), logits: np.zeros((2, 3, 7))})
+            np.testing.assert_allclose(fine, np.full((2, 3), np.log(7)), rtol=1e-6)
+
+
 def test_losses_refuse_what_does_not_fit():
+    with pytest.raises(ValueError, match=r"Shape mismatch: The shape of labels \(received \(4, 16\)\) should equal"):
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=np.zeros((4, 16), np.int32), logits=tf.zeros([16, 4, 7]))
     with pytest.raises(ValueError, match=r"Only call `softmax_cross_entropy_with_logits` with named arguments"):
         tf.nn.softmax_cross_entropy_with_logits(LOGITS, LOGITS)
     with pytest.raises(ValueError, match=r"Both labels and logits must be provided\."):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -180,6 +183,12 @@ def test_operators_to_overload_are_listed() -> None:
         tf.Tensor.OVERLOADABLE_OPERATORS
     )
     assert all(hasattr(tf.Tensor, name) for name in tf.Tensor.OVERLOADABLE_OPERATORS)
+
+
+def test_tensors_have_operators_whatever_is_asked_for_first() -> None:
+    program = "import anabranch as tf; print(len(tf.Tensor.OVERLOADABLE_OPERATORS), tf.Tensor.__add__.__name__)"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert shown.stdout == f"{len(tf.Tensor.OVERLOADABLE_OPERATORS)} __add__\n"
 
 
 def test_an_object_that_hands_operators_on_to_its_tensor_stays_equal_to_itself_alone() -> None:
