@@ -180,9 +180,118 @@ def segments(name: str, gradient: bool, rows: int, width: int, groups: int):
     return build
 
 
+def integers(tf: Any, limit: int, *shape: int, dtype: Any = np.int32) -> Any:
+    """A variable of integers below ``limit``."""
+    return tf.Variable(np.random.RandomState(sum(shape)).randint(0, limit, shape).astype(dtype))
+
+
+def plain(function: Any, gradient: bool, *shape: int):
+    """A case of a function of one array of floats; its gradient is that of the sum of its squares."""
+
+    def build(tf: Any) -> Any:
+        x = variable(tf, *shape)
+        y = function(tf, x)
+        return tf.reduce_sum(tf.gradients(tf.reduce_sum(y * y), x)[0] if gradient else tf.cast(y, tf.float32))
+
+    return build
+
+
+def everyday() -> dict[str, Any]:
+    """Cases of the families `math`, `array` and `image`: what losses and augmentations are made of."""
+    flat, wide, images = (20000,), (256, 1000), (16, 64, 64, 3)
+    both: dict[str, tuple[Any, tuple[int, ...]]] = {
+        "math cumsum": (lambda tf, x: tf.cumsum(x, 1), wide),
+        "math cumsum exclusive reverse": (lambda tf, x: tf.cumsum(x, 0, exclusive=True, reverse=True), wide),
+        "math cumprod": (lambda tf, x: tf.cumprod(1 + 0.01 * x, 1), wide),
+        "math logsumexp": (lambda tf, x: tf.reduce_logsumexp(x, 1), wide),
+        "math top_k 10": (lambda tf, x: tf.nn.top_k(x, 10).values, wide),
+        "math top_k all": (lambda tf, x: tf.nn.top_k(x, 1000).values, (32, 1000)),
+        "math sort": (lambda tf, x: tf.sort(x), (64, 500)),
+        "math norm": (lambda tf, x: tf.norm(x, axis=1), wide),
+        "math erf": (lambda tf, x: tf.erf(x), wide),
+        "math softplus": (lambda tf, x: tf.nn.softplus(x), wide),
+        "math moments": (lambda tf, x: tf.nn.moments(x, [1])[1], wide),
+        "math softmax": (lambda tf, x: tf.nn.softmax(x), wide),
+        "math einsum bij,bjk->bik": (lambda tf, x: tf.einsum("bij,bkj->bik", x, x), (16, 64, 64)),
+        "math rfft": (lambda tf, x: tf.abs(tf.signal.rfft(x)), (64, 1024)),
+        "math stft": (lambda tf, x: tf.abs(tf.signal.stft(x, 256, 64, 256)), (8, 4096)),
+        "math cholesky": (lambda tf, x: tf.cholesky(tf.matmul(x, x, transpose_b=True) + 99 * tf.eye(60)), (60, 60)),
+        "math inverse of many": (lambda tf, x: tf.matrix_inverse(x + 9 * tf.eye(8)), (200, 8, 8)),
+        "array gather": (lambda tf, x: tf.gather(x, integers(tf, 256, 1000)), wide),
+        "array gather_nd": (lambda tf, x: tf.gather_nd(x, integers(tf, 256, 2000, 2)), wide),
+        "array batch_gather": (lambda tf, x: tf.gather(x, integers(tf, 1000, 256, 20), batch_dims=1), wide),
+        "array concat": (lambda tf, x: tf.concat([x, x, x], 1), wide),
+        "array tile": (lambda tf, x: tf.tile(x, [4, 1, 2]), (64, 32, 32)),
+        "array transpose": (lambda tf, x: tf.transpose(x, [0, 2, 1, 3]), (16, 40, 8, 32)),
+        "array reverse": (lambda tf, x: tf.reverse(x, [1]), wide),
+        "array roll": (lambda tf, x: tf.roll(x, 3, 1), wide),
+        "array pad reflect": (lambda tf, x: tf.pad(x, [[0, 0], [2, 2], [2, 2], [0, 0]], "REFLECT"), images),
+        "array pad": (lambda tf, x: tf.pad(x, [[0, 0], [2, 2], [2, 2], [0, 0]]), images),
+        "array where": (lambda tf, x: tf.where(x > 0, x, -0.2 * x), wide),
+        "array band": (lambda tf, x: tf.matrix_band_part(x, 3, 0), (16, 100, 100)),
+        "array strided slice": (lambda tf, x: x[:, ::2, 1:], (64, 64, 64)),
+        "array reverse_sequence": (
+            lambda tf, x: tf.reverse_sequence(x, tf.constant(list(range(1, 33))), 1),
+            (32, 40, 64),
+        ),
+        "array space_to_depth": (lambda tf, x: tf.space_to_depth(x, 2), (16, 64, 64, 16)),
+        "array depth_to_space": (lambda tf, x: tf.depth_to_space(x, 2), (16, 32, 32, 64)),
+        "image bilinear up": (lambda tf, x: tf.image.resize_bilinear(x, [128, 128]), images),
+        "image bilinear down": (lambda tf, x: tf.image.resize_bilinear(x, [40, 40], align_corners=True), images),
+        "image bilinear of features": (lambda tf, x: tf.image.resize_bilinear(x, [64, 64]), (8, 16, 16, 64)),
+        "image nearest": (lambda tf, x: tf.image.resize_nearest_neighbor(x, [128, 128]), images),
+        "image bicubic": (lambda tf, x: tf.image.resize_bicubic(x, [96, 96]), images),
+        "image crop_and_resize": (
+            lambda tf, x: tf.image.crop_and_resize(x, [[0.1, 0.1, 0.8, 0.9]] * 16, list(range(16)), [32, 32]),
+            images,
+        ),
+        "image patches": (
+            lambda tf, x: tf.extract_image_patches(x, [1, 3, 3, 1], [1, 2, 2, 1], [1] * 4, "SAME"),
+            images,
+        ),
+        "image adjust_contrast": (lambda tf, x: tf.image.adjust_contrast(x, 1.3), images),
+        "image flip": (lambda tf, x: tf.image.flip_left_right(x), images),
+        "nn lrn": (lambda tf, x: tf.nn.lrn(x, 4, 1.0, 0.001, 0.75), (8, 28, 28, 64)),
+        "nn dropout": (lambda tf, x: tf.nn.dropout(x, rate=0.5, seed=1) * 0 + x, (256, 1000)),
+    }
+    forward: dict[str, tuple[Any, tuple[int, ...]]] = {
+        "math argmax": (lambda tf, x: tf.argmax(x, 1), wide),
+        "math in_top_k": (lambda tf, x: tf.nn.in_top_k(x, integers(tf, 1000, 256), 5), wide),
+        "math floormod": (lambda tf, x: tf.floormod(integers(tf, 10**6, 20000, dtype=np.int64), 1003), flat),
+        "math floordiv": (lambda tf, x: tf.floordiv(integers(tf, 10**6, 20000), integers(tf, 9, 20000) + 1), flat),
+        "math cumsum of integers": (lambda tf, x: tf.cumsum(integers(tf, 99, 20000, dtype=np.int64)), flat),
+        "math matmul of integers": (
+            lambda tf, x: tf.matmul(integers(tf, 9, 200, 200), integers(tf, 9, 200, 200)),
+            flat,
+        ),
+        "math bincount": (lambda tf, x: tf.bincount(integers(tf, 64, 20000), minlength=64, maxlength=64), flat),
+        "math top_k of integers": (lambda tf, x: tf.nn.top_k(integers(tf, 10**6, 20000), 50)[0], flat),
+        "array one_hot": (lambda tf, x: tf.one_hot(integers(tf, 100, 2000), 100), flat),
+        "array sequence_mask": (lambda tf, x: tf.sequence_mask(integers(tf, 100, 256), 100, tf.float32), flat),
+        "array boolean_mask": (lambda tf, x: tf.boolean_mask(x, x > 0), flat),
+        "array unique": (lambda tf, x: tf.unique(integers(tf, 500, 20000))[0], flat),
+        "array scatter_nd": (
+            lambda tf, x: tf.scatter_nd(integers(tf, 300, 2000, 1), tf.ones([2000, 64]), [300, 64]),
+            flat,
+        ),
+        "image adjust_hue": (lambda tf, x: tf.image.adjust_hue(tf.sigmoid(x), 0.1), images),
+        "image adjust_saturation": (lambda tf, x: tf.image.adjust_saturation(tf.sigmoid(x), 1.2), images),
+        "image standardize": (lambda tf, x: tf.map_fn(tf.image.per_image_standardization, x), images),
+        "image non_max_suppression": (
+            lambda tf, x: tf.image.non_max_suppression(tf.concat([x[:, :2], x[:, :2] + 1], 1), x[:, 2], 50, 0.5),
+            (1000, 3),
+        ),
+    }
+    found = {
+        f"{name} {shape}": plain(function, False, *shape) for name, (function, shape) in {**both, **forward}.items()
+    }
+    gradients = {f"{name} gradient {shape}": plain(function, True, *shape) for name, (function, shape) in both.items()}
+    return {**found, **gradients}
+
+
 def cases() -> dict[str, Any]:
     """All cases by name."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = everyday()
     dense_shapes = [
         # batch, size, window, stride, inputs, outputs
         (32, 84, 8, 4, 4, 32),

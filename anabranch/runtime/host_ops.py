@@ -248,8 +248,10 @@ def _form_of_distinct(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], b
     Lookups make their indices distinct, and optimizers do it once more with those of the gradient.
     """
 
-    def holds_distinct(tensor: Any) -> bool:
-        return tensor not in plan.fed and lowering.holds_distinct(tensor) and len(tensor.op._inputs) == 1
+    def holds_distinct(key: Any) -> bool:
+        if not isinstance(key, Tensor) or key in plan.fed:  # a variable is no result of an op
+            return False
+        return lowering.holds_distinct(key) and len(key.op._inputs) == 1
 
     op, outputs = item.op, item.op._outputs
     if op.role is Role.DISTINCT and len(item.sources) == 1 and len(outputs) == 2 and holds_distinct(item.sources[0]):

@@ -48,7 +48,8 @@ def _largest(ctx: Any, x: Any, k: int) -> tuple[Any, Any]:
     if k == 0 or 0 in x.shape:
         shape = x.shape[:-1] + (k,)
         return xp.zeros(shape, x.dtype), xp.zeros(shape, np.int32)
-    if ctx.platform == "cpu" and not ctx.host and (x.dtype.itemsize <= 2 or x.dtype == np.float32):
+    selects = x.dtype.itemsize <= 2 or (x.dtype == np.float32 and k * _LEAST_SHARE < count)
+    if ctx.platform == "cpu" and not ctx.host and selects:
         # The backend's own selection, which orders float32 by its bits.
         wide = x.astype(np.float32)
         clean = _one_zero(xp, wide).reshape(-1, count)

@@ -38,3 +38,19 @@ def test_both_tiers_give_ties_zeros_and_nan_in_the_same_order(dtype):
     for largest, where in results:
         np.testing.assert_array_equal(where, indices)
         np.testing.assert_array_equal(largest, np.take_along_axis(values, indices, -1))
+
+
+@pytest.mark.parametrize("k", [10, 200, 500])
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_many_of_a_row_come_in_order_with_ties_and_nan(k, tier):
+    values = np.random.RandomState(k).randn(3, 500).astype(np.float32)
+    values[:, ::7] = values[:, 1::7]
+    values[1, 5], values[1, 9], values[2, 3:5] = np.inf, -np.inf, (0.0, -0.0)
+    values[0, 11] = np.nan
+    order = np.argsort(-np.where(np.isnan(values), np.inf, values), axis=-1, kind="stable")[:, :k]
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [3, 500])
+        with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            found, places = session.run(tf.nn.top_k(x, k), {x: values})
+    np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(found, np.take_along_axis(values, order, 1))

@@ -439,3 +439,15 @@ def test_a_body_that_takes_only_the_shape_of_an_argument_follows_it():
             _, found = session.run([y, gradient], {x: np.ones((rows, 4), np.float32)})
             assert found.shape == (rows, 4)
             assert found.min() == found.max() == 1.0
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_elements_of_a_variable_are_made_distinct(tier):
+    with tf.Graph().as_default():
+        elements = tf.unique(tf.Variable([3, 1, 3, 2, 1]))
+        with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(6):
+                found, places = session.run(elements)
+    np.testing.assert_array_equal(found, [3, 1, 2])
+    np.testing.assert_array_equal(places, [0, 1, 0, 2, 1])
