@@ -50,6 +50,12 @@ def run(attempt: Attempt, item: HostItem, in_turn: bool = False) -> None:
         env[op._outputs[0]] = env[item.sources[0]]  # type: ignore[index]
         return
     own = rows_in_place.taken(attempt, item) if in_turn and item.writes else None
+    if own and runner.bodies.watcher is None:
+        update = item.row_update
+        if update is None:
+            update = item.row_update = _form_of_row_update(runner, item) or False
+        if update and update(attempt, own):
+            return
     operands = _operands(attempt, item, own or {})
     remembered = attempt.memo.get(op)
     if remembered is not None and same(remembered[0], operands):
@@ -234,6 +240,70 @@ def _form_of_update(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], boo
     return update
 
 
+def _form_of_row_update(runner: Runner, item: HostItem) -> Callable[[Attempt, dict[int, np.ndarray]], bool] | None:
+    """What writes rows of variables where they are: sparse optimizers have one for each table of a step.
+
+    The function takes the variables' arrays by the positions of their operands. If it gives False, all is as before.
+    """
+    op, writes, plan = item.op, item.writes, runner.plan
+    definition = op.definition
+    kernel, checks = definition.host_kernel or definition.kernel, definition.checks
+    if kernel is None or kernels.needs_lax(definition) or definition.may_block or definition.allows_uninitialized:
+        return None
+    if not plan.fed.isdisjoint(op._outputs) or not all(output.dtype.is_ref for output in op._outputs):
+        return None
+    if None in item.sources or definition.effect.presence:
+        return None
+    take = lent if may_borrow(definition) else to_host
+    places = [(place, key) for place, key in enumerate(item.sources) if key is not None]
+    assert definition.predication is not None  # it may write rows where they are
+    named = definition.input_range(definition.predication.indices, op._attrs).start
+    distinct = lowering.writes_distinct_rows(op, plan.sources, plan.fed)
+    attrs = op._attrs
+    accepted: set[Any] = set()
+    """Shapes of operands that the shape rule has accepted, apart from the number of rows."""
+
+    def update(attempt: Attempt, own: dict[int, np.ndarray]) -> bool:
+        old_rows = attempt.transaction.old_rows
+        before = len(old_rows)
+        env = attempt.env
+        try:
+            operands = [own[place] if place in own else take(env[key]) for place, key in places]
+            count = len(operands[named]) if operands[named].ndim == 1 else -1
+            forms = tuple(
+                [value.shape if i in own else _apart_from(count, value.shape) for i, value in enumerate(operands)]
+            )
+            if forms not in accepted:
+                if refused_by_shape(plan, op, operands) is not None:
+                    return False
+                if len(accepted) >= MOST_ACCEPTED:
+                    accepted.clear()
+                accepted.add(forms)
+            context = _StepContext(op, runner)
+            context.precision = plan.options.precision
+            context.overwritten = _Overwritten(own.values(), old_rows)
+            context.distinct_rows = distinct
+            if checks is not None:
+                checks(context, operands, attrs)
+            with np.errstate(all="ignore"):
+                values = kernels.outputs_of(definition, attrs, kernel(context, operands, attrs))
+        except Exception:
+            for array, rows, old in reversed(old_rows[before:]):
+                array[rows] = old
+            del old_rows[before:]
+            return False  # the long way meets it, too, and says what it is
+        for key, value in zip(writes, values, strict=False):
+            env[key] = np.asarray(value)
+        return True
+
+    return update
+
+
+def _apart_from(count: int, shape: tuple[int, ...]) -> tuple[int | None, ...]:
+    """A shape with None for its first dimension if that is the number of rows."""
+    return (None, *shape[1:]) if shape and shape[0] == count else shape
+
+
 def stored(value: Any, reads: bool) -> np.ndarray:
     """What an op that writes leaves of a value: a copy, unless it ``reads`` the old one and made another array.
 
@@ -415,10 +485,11 @@ class _StepContext(kernels.HostContext):
         self._manager = runner.manager
         self._runner = runner
 
-    def written(self, array: Any, rows: Any) -> np.ndarray:
-        if self.overwritten is None or not any(array is own for own in self.overwritten.arrays):
+    def written(self, array: Any, rows: Any, old: Any = None) -> np.ndarray:
+        if self.overwritten is None or not any([array is own for own in self.overwritten.arrays]):
             return super().written(array, rows)
-        old = array.take(rows, axis=0) if isinstance(rows, np.ndarray) else array[rows]  # the latter takes much longer
+        if old is None:  # to index with an array takes much longer
+            old = array.take(rows, axis=0) if isinstance(rows, np.ndarray) else array[rows]
         self.overwritten.old_rows.append((array, rows, old))
         return array
 

@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import math
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -126,6 +126,27 @@ def holds_distinct(tensor: Tensor) -> bool:
     return tensor.op.role is Role.DISTINCT and tensor is tensor.op._outputs[0]
 
 
+def writes_distinct_rows(
+    op: Operation, sources_of: Callable[[Operation], Sequence[ValueKey | None] | None], fed: Container[Tensor]
+) -> bool:
+    """Whether ``op`` writes rows that are all different, as an op made them so."""
+    definition = op.definition
+    if definition.predication is None or definition.predication.kind != "rows":
+        return False
+    sources = sources_of(op)
+    assert sources is not None
+    key = sources[definition.input_range(definition.predication.indices, op._attrs).start]
+    while isinstance(key, Tensor) and key not in fed:
+        maker = key.op
+        if holds_distinct(key):
+            return True
+        sources = sources_of(maker) if maker.definition.only_passes else None
+        if sources is None:
+            return False
+        key = sources[maker.definition.passed_position(key.value_index, maker._attrs)]
+    return False
+
+
 class Wiring(NamedTuple):
     """Where the inputs of ops come from and which versions they make."""
 
@@ -231,21 +252,6 @@ class Scope:
                 return operands_by_row
         raise HostNeeded(op, "a size that a program does not know")
 
-    def _distinct_rows(self, op: Operation) -> bool:
-        """Whether ``op`` writes rows that are all different, as an op made them so."""
-        definition = op.definition
-        if definition.predication is None or definition.predication.kind != "rows":
-            return False
-        key = self.wiring.sources[op][definition.input_range(definition.predication.indices, op._attrs).start]
-        while isinstance(key, Tensor) and key not in self.wiring.fed:
-            maker = key.op
-            if holds_distinct(key):
-                return True
-            if not maker.definition.only_passes or maker not in self.wiring.sources:
-                return False
-            key = self.wiring.sources[maker][maker.definition.passed_position(key.value_index, maker._attrs)]
-        return False
-
     def _enter(self, op: Operation) -> None:
         self.context.op = op
         self.context.rank = self.rank_of.get(op, 0)
@@ -323,7 +329,7 @@ class Scope:
                     raise CutNeeded(op._inputs[position], op)
         self.context.shapes = shape_context
         self._enter(op)
-        self.context.distinct_rows = self._distinct_rows(op)
+        self.context.distinct_rows = writes_distinct_rows(op, self.wiring.sources.get, self.wiring.fed)
         if not skip_checks:
             self._check(op, checked)
         own = len(self.context.checks)

@@ -220,8 +220,11 @@ class HostContext(KernelContext):
                 check_text(text, payload, summarize, getattr(self.op, "name", "")),
             )
 
-    def written(self, array: Any, rows: Any) -> np.ndarray:
-        """The array whose ``rows`` (an index) a kernel is to write to: a copy, or ``array`` itself if that may be."""
+    def written(self, array: Any, rows: Any, old: Any = None) -> np.ndarray:
+        """The array whose ``rows`` (an index) a kernel is to write to: a copy, or ``array`` itself if that may be.
+
+        ``old`` are copies of these rows, if the kernel has made them.
+        """
         return np.array(array)
 
     @property

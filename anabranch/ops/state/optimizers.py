@@ -236,12 +236,14 @@ def _by_rows(ctx: Any, step: Any, old: tuple[Any, ...], grad: Any, indices: Any)
     if ctx.distinct_rows and not ctx.host:
         return write(old, indices)
     if ctx.host:
-        result = tuple(ctx.written(array, indices) for array in old)
-        if row_sums.are_distinct(indices):
-            taken = tuple(array.take(indices, axis=0) for array in result)
-            for array, new in zip(result, step(taken, grad), strict=True):
+        if ctx.distinct_rows or row_sums.are_distinct(indices):
+            taken = tuple([array.take(indices, axis=0) for array in old])
+            changed = step(taken, grad)
+            result = tuple([ctx.written(array, indices, rows) for array, rows in zip(old, taken, strict=True)])
+            for array, new in zip(result, changed, strict=True):
                 array[indices] = new
             return result
+        result = tuple(ctx.written(array, indices) for array in old)
     rank = _occurrences(xp, indices, ctx.host)
     if ctx.host:
         for turn in range(int(rank.max()) + 1):

@@ -179,25 +179,34 @@ class _FromShapes:
         self.ops: dict[Operation, None] = {}
         self.constants: dict[ValueKey, Any] = {}
         self._kept: dict[Any, list[Any]] = {}
+        self._steps: list[tuple[Any, ...]] | None = None
+
+    def _step(self, op: Operation) -> tuple[Any, ...]:
+        """What it takes to run an op."""
+        definition = op.definition
+        context = kernels.HostContext(op)
+        context.precision = self._plan.options.precision
+        return op, self._plan.sources(op), definition.checks, definition.host_kernel or definition.kernel, context
 
     def __call__(self, *given: tuple[int, ...]) -> list[Any]:
         found = self._kept.get(given)
         return self._compute(given) if found is None else found
 
     def _compute(self, given: tuple[tuple[int, ...], ...]) -> list[Any]:
+        if self._steps is None:
+            self._steps = [self._step(op) for op in self.ops]
         values: dict[Any, Any] = dict(self.constants)
         for (root, dtype), shape in zip(self.roots, given, strict=True):
             values[root] = np.broadcast_to(np.zeros((), dtype), shape)
-        for op in self.ops:
-            sources = self._plan.sources(op)
-            if all(output in values for output in op._outputs):
-                continue
+        for op, sources, checks, kernel, context in self._steps:
             operands = [values[key] for key in sources]
-            context = kernels.HostContext(op)
-            context.precision = self._plan.options.precision
-            values.update(
-                zip(op._outputs, kernels.run_on_host(op.definition, operands, op._attrs, context), strict=True)
-            )
+            if checks is not None:
+                checks(context, operands, op._attrs)
+            found = kernel(context, operands, op._attrs)
+            if len(op._outputs) == 1:
+                values[op._outputs[0]] = found[0] if isinstance(found, (list, tuple)) else found
+            else:
+                values.update(zip(op._outputs, found, strict=True))
         found = [
             tuple(np.ravel(values[tensor]).tolist()) if as_sizes else values[tensor] for tensor, as_sizes in self.wanted
         ]
