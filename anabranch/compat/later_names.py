@@ -179,12 +179,20 @@ def get_memory_growth(device: Any) -> bool:
 class CriticalSection:
     """Parts of a graph that run one after the other, in the order in which they are added.
 
-    Within a step, what :meth:`execute` adds runs after what it added before. Steps of several threads do not mix: what
-    a step does to variables is one transaction.
+    Of several parts in a step each sees what those before it did; a part that a step does not need does not run. Steps
+    of several threads do not mix: what a part does to variables is one transaction.
 
     Args:
         name: name of the section.
-        shared_name: None; sections of several processes are not here.
+        shared_name: sections of one name are one section; the name by default.
+
+    >>> with tf.Graph().as_default(), tf.Session() as session:
+    ...     total = tf.Variable(0.0, use_resource=True)
+    ...     section = tf.CriticalSection()
+    ...     sums = [section.execute(lambda: tf.identity(total.assign_add(1.0))) for _ in range(3)]
+    ...     session.run(total.initializer)
+    ...     print(*session.run(sums))
+    1.0 2.0 3.0
     """
 
     def __init__(
@@ -194,18 +202,21 @@ class CriticalSection:
         critical_section_def: Any = None,
         import_scope: str | None = None,
     ) -> None:
-        for argument, value in (
-            ("shared_name", shared_name),
-            ("critical_section_def", critical_section_def),
-            ("import_scope", import_scope),
-        ):
+        for argument, value in (("critical_section_def", critical_section_def), ("import_scope", import_scope)):
             if value is not None:
                 raise NotImplementedError(
                     errors.message(f"{argument}={value!r}", f"{argument}=None", f"leave {argument} out")
                 )
-        self._name = name or "critical_section"
-        self._last: list[Any] = []
-        self._lock = threading.Lock()
+        self._fence = None
+        with tf.name_scope(name, "CriticalSection", []) as scope:
+            self._name = scope.removesuffix("/")
+            self._shared = shared_name or self._name
+            if not tf.executing_eagerly():
+                # Ops on a queue are done in the order in which they were added, and what stands between two of them is
+                # one transaction. The queue stays empty: nobody waits, also where a part fails.
+                with tf.init_scope():
+                    self._fence = tf.FIFOQueue(1, [tf.int32], shapes=[[]], shared_name=self._shared, name=scope)
+                tf.add_to_collection("critical_sections", self)
 
     @property
     def name(self) -> str:
@@ -216,16 +227,49 @@ class CriticalSection:
         """What a function makes, after all that was executed in this section before.
 
         Args:
-            fn: a function without arguments; it gives a tensor or a structure of them.
-            exclusive_resource_access: has no effect: a step's updates are one transaction.
+            fn: a function without arguments; it gives a tensor, an operation, or a structure of them.
+            exclusive_resource_access: has no effect: a part's updates are one transaction.
             name: name of the scope.
+
+        Raises:
+            ValueError: ``fn`` executes something in the same section.
         """
         del exclusive_resource_access
-        with self._lock, tf.name_scope(name, "critical_section_execute", []), tf.control_dependencies(self._last):
-            results = fn()
-            flat = [tf.identity(each) if isinstance(each, Tensor) else each for each in nest.flatten(results)]
-            self._last = [each for each in flat if isinstance(each, (Tensor, Operation))]
+        running = _sections.__dict__.setdefault("running", [])
+        if self._shared in running:
+            raise ValueError(
+                "The function fn attempts to directly access the CriticalSection in which it would be running.  "
+                "This is illegal and would cause deadlocks.\n"
+                + errors.message(
+                    f"an execution within one of section {self._shared!r}",
+                    "a function that executes nothing in its own section",
+                    "tf.CriticalSection(shared_name='another')",
+                )
+            )
+        with tf.name_scope(name, "critical_section_execute", []):
+            before = [] if self._fence is None else [self._fence.size()]
+            running.append(self._shared)
+            try:
+                with tf.control_dependencies(before):
+                    results = fn()
+            finally:
+                running.pop()
+            if self._fence is None:
+                return results
+            flat = [tf.group(each) if isinstance(each, Operation) else each for each in nest.flatten(results)]
+            waited = [each for each in flat if isinstance(each, (Tensor, Operation))]
+            with tf.control_dependencies(waited):
+                done = self._fence.size()
+            with tf.control_dependencies([done]):
+                flat = [
+                    tf.identity(each) if isinstance(each, Tensor) else tf.group(each) if each in waited else each
+                    for each in flat
+                ]
             return nest.pack_sequence_as(results, flat)
+
+
+_sections = threading.local()
+"""In ``running`` the names of the sections whose functions a thread is calling."""
 
 
 # ----------------------------------------------------------------------------------------------------------- profiling

@@ -196,8 +196,43 @@ def test_critical_sections_keep_their_order() -> None:
             results.append(section.execute(lambda change=change: tf.identity(change())))
         session.run(v.initializer)
         assert session.run(results) == [10, 11, 22]
-        with pytest.raises(NotImplementedError, match="shared_name"):
-            tf.CriticalSection(shared_name="a")
+        with pytest.raises(NotImplementedError, match="import_scope"):
+            tf.CriticalSection(import_scope="a")
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_a_part_of_a_section_runs_alone_where_nothing_else_is_asked_for(use_resource: bool, tier: str) -> None:
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        v = tf.Variable(0.0, use_resource=use_resource)
+        one, other = tf.CriticalSection(shared_name="cs"), tf.CriticalSection(shared_name="cs")
+
+        def add() -> Any:
+            seen = v.read_value()
+            with tf.control_dependencies([seen]), tf.control_dependencies([v.assign_add(2.0)]):
+                return tf.identity(seen)
+
+        parts = [section.execute(add) for section in (one, other) * 5]
+        operation = one.execute(lambda: v.assign_add(1.0).op)
+        fails = other.execute(lambda: tf.Print(v.assign_add(1.0), []) + tf.check_numerics(1.0 / (v - v), "bad"))
+        session.run(v.initializer)
+        assert session.run(parts) == [2.0 * i for i in range(10)]
+        assert (session.run(parts[7]), session.run(v)) == (20.0, 22.0)
+        session.run(operation)
+        assert session.run(v) == 23.0
+        for _ in range(2):  # a part that fails leaves the section to others
+            with pytest.raises(tf.errors.InvalidArgumentError, match="bad"):
+                session.run(fails)
+        seen = session.run(parts[0])
+        assert session.run(v) == seen + 2.0
+
+
+def test_a_section_is_not_entered_twice() -> None:
+    with tf.Graph().as_default():
+        one, other = tf.CriticalSection(shared_name="cs"), tf.CriticalSection(shared_name="cs")
+        with pytest.raises(ValueError, match="attempts to directly access the CriticalSection"):
+            one.execute(lambda: other.execute(lambda: tf.constant(1.0)))
+        assert one.execute(lambda: tf.CriticalSection().execute(lambda: tf.constant(1.0))).shape == ()
 
 
 def test_profile_options_and_traces(tmp_path: Path) -> None:
