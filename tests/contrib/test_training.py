@@ -84,6 +84,14 @@ def test_names_come_and_go() -> None:
     assert hparams.get("units") == 10
     with pytest.raises(ValueError, match="incompatible with default"):
         hparams.get("units", "text")
+    assert HParams(b=2.0).get("b", 3) == 2.0  # an integer is a float
+    for text, problem in (
+        ("a[1]=[1,2]", "Assignment of a list to a list index"),
+        ("a[0]=1,a[0]=2", r"Multiple assignments to variable 'a\[0\]'"),
+        ("a=[1],a[0]=2", "Multiple assignments to variable 'a'"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            HParams(a=[1, 2]).parse(text)
     with pytest.raises(AssertionError, match="of type object\nExpected: an HParamDef"):
         HParams(hparam_def=object())
     with pytest.raises(ValueError, match="mutually exclusive"):

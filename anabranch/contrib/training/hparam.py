@@ -86,23 +86,28 @@ def parse_values(values: str, type_map: dict[str, type], ignore_unknown: bool = 
             )
         kind = type_map[name]
         twice = name in parsed and not (item["index"] is not None and isinstance(parsed[name], dict))
+        place = name
         if item["list"] is not None:
             if item["index"] is not None:
-                raise _cannot(name, item[0], kind)
+                raise ValueError(
+                    "Assignment of a list to a list index.\n"
+                    + errors.message(item[0].strip(" ,"), "one value for an index", f"{name}=[{item['list']}]")
+                )
             value: Any = [_from_text(name, text, kind) for text in item["list"].split(",") if text.strip()]
         else:
             value = _from_text(name, item["value"], kind)
         if item["index"] is not None:
             index = int(item["index"])
-            twice = twice or index in parsed.get(name, {})
+            if not twice and index in parsed.get(name, {}):
+                twice, place = True, f"{name}[{index}]"
             if not twice:
                 parsed.setdefault(name, {})[index] = value
         elif not twice:
             parsed[name] = value
         if twice:
             raise ValueError(
-                f"Multiple assignments to variable '{name}' in {values}\n"
-                + errors.message(f"{name!r} twice", "each parameter once", "leave one of the two out")
+                f"Multiple assignments to variable '{place}' in {values}\n"
+                + errors.message(f"{place!r} twice", "each parameter once", "leave one of the two out")
             )
     return parsed
 
@@ -340,9 +345,13 @@ class HParams:
             return default
         kind, many = self._hparam_types[key]
         if default is not None:
-            fits = isinstance(default, list) == many and all(
-                isinstance(item, kind) for item in (default if many else [default])
-            )
+            fits = isinstance(default, list) == many
+            if fits:
+                try:
+                    for item in default if many else [default]:
+                        self._converted(key, item, kind)
+                except ValueError:
+                    fits = False
             if not fits:
                 raise ValueError(
                     f"Hparam '{key}' of type '{kind.__name__}' is incompatible with default={default}\n"
