@@ -30,7 +30,7 @@ def test_text_overrides_by_type() -> None:
         ("fast=maybe", "Could not parse hparam 'fast'"),
         ("other=1", "Unknown hyperparameter type for other"),
         ("units=1,units=2", "Multiple assignments to variable 'units'"),
-        ("layers[0]=1,layers[0]=2", r"Multiple assignments to variable 'layers\[0\]'"),
+        ("layers[0]=1,layers[0]=2", "Multiple assignments to variable 'layers[0]'"),
         ("layers=3", "Must pass a list for multi-valued parameter: layers"),
         ("units=[3]", "Must not pass a list for single-valued parameter: units"),
         ("layers[9]=3", "an index below 3"),
