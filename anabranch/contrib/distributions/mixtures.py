@@ -397,6 +397,12 @@ class MixtureSameFamily(_Mixed):
         raw, dynamic = self._of._batch()
         return (None if raw is None else raw[:-1]), dynamic[:-1]
 
+    def _covariance(self) -> Any:
+        """Of vectors: the components' covariances, and that of their means."""
+        shares = tf.exp(self._weights())[..., None, None]
+        apart = self._of.mean() - tf.expand_dims(self.mean(), -2)
+        return tf.reduce_sum(shares * (self._of.covariance() + apart[..., :, None] * apart[..., None, :]), -3)
+
     def _event(self) -> Any:
         return self._of._event()
 

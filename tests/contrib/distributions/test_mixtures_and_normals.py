@@ -270,3 +270,17 @@ def test_the_scale_of_a_diagonal_normal_is_a_linear_operator(session: Any) -> No
     assert session.run(normal.scale.determinant()).tolist() == [6, 20]
     shifted = C.MultivariateNormalDiag([1.0, 2.0], scale_identity_multiplier=3.0)
     assert session.run(shifted.scale.diag_part()).tolist() == [3, 3]
+
+
+def test_covariance_of_a_mixture_is_that_of_its_draws() -> None:
+    kinds = tf.contrib.distributions
+    with tf.Graph().as_default(), tf.Session() as session:
+        shares = np.array([[0.2, 0.8], [0.5, 0.5]])
+        means, scales = np.array([[[0.0, 1.0], [2.0, -1.0]], [[1.0, 1.0], [1.0, 3.0]]]), np.full([2, 2, 2], 0.5)
+        mixed = kinds.MixtureSameFamily(kinds.Categorical(probs=shares), kinds.MultivariateNormalDiag(means, scales))
+        got, variance = session.run([mixed.covariance(), mixed.variance()])
+        centre = np.einsum("bk,bki->bi", shares, means)
+        apart = means - centre[:, None]
+        wanted = np.einsum("bk,bki,bkj->bij", shares, apart, apart) + 0.25 * np.eye(2)
+        np.testing.assert_allclose(got, wanted, rtol=1e-6)
+        np.testing.assert_allclose(variance, np.diagonal(got, axis1=1, axis2=2), rtol=1e-6)

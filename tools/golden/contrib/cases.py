@@ -554,3 +554,16 @@ _grid("Grid2LSTMCell")
 _grid("Grid3LSTMCell", forget_bias=0.5, use_peepholes=True)
 _grid("Grid2GRUCell")
 _grid("GridRNNCell", num_dims=3, input_dims=[0, 2], output_dims=[0, 1, 2], priority_dims=[2])
+
+
+@case
+def covariances_of_mixtures(tf):
+    """Covariances of mixtures of vectors of one family."""
+    kinds = tf.contrib.distributions
+    means = tf.constant(numbers(3, 2, scale=2.0))
+    diagonal = kinds.MultivariateNormalDiag(means, tf.constant(abs(numbers(3, 2)) + 0.1))
+    factor = tf.constant(numbers(3, 2, 2, start=1.0))
+    full = kinds.MultivariateNormalTriL(means, tf.matrix_set_diag(factor, tf.abs(tf.matrix_diag_part(factor)) + 0.2))
+    shares = kinds.Categorical(numbers(3))  # of one member: TensorFlow fails for batches
+    mixed = {"diagonal": diagonal, "full": full}
+    return {name: kinds.MixtureSameFamily(shares, each).covariance() for name, each in mixed.items()}
