@@ -45,9 +45,8 @@ class EagerTensor(metaclass=_EagerTensorType):
     """The class of tensors with values; called with a value, its context and its device, it makes one."""
 
     def __new__(cls, value: Any, context: Any = None, device: Any = None, dtype: Any = None) -> Any:
-        for position, (name, given) in enumerate((("context", context), ("device", device)), 2):
-            if given is None and (name == "context" or context is None):
-                raise TypeError(f"Required argument '{name}' (pos {position}) not found")
+        if context is None and device is None:  # version 1.15 has no context any more
+            raise TypeError("Required argument 'context' (pos 2) not found")
         if dtype is not None and not isinstance(dtype, int | tf.DType):
             raise TypeError(f"Expecting a DataType value for dtype. Got {type(dtype).__name__}")
         try:
