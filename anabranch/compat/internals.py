@@ -36,7 +36,7 @@ _table(
 ops: top @compat.internal.ops @core.graph.graph @core.graph.convert @core.graph.indexed_slices @core.graph.operation
     @core.graph.collections
 dtypes: dtypes top @core.values.dtypes @compat.internal.private_names
-config: =eager
+config: =eager config.experimental config
 op_def_library: @compat.internal.op_def_library @compat.internal.private_names
 tensor_shape: top @core.values.shapes @core.values.dimensions
 device_spec: top @compat.internal.private_names
@@ -72,6 +72,9 @@ control_flow_util: @compat.internal.control_flow_contexts
 collective_ops: @compat.internal.distribution
 functional_ops: @compat.internal.functional_ops top =generated
 inplace_ops: @ops.array.public_inplace
+ragged.ragged_tensor ragged.ragged_tensor_value: top ragged
+ragged.ragged_factory_ops ragged.ragged_array_ops ragged.ragged_math_ops: ragged top
+ragged.ragged_functional_ops ragged.ragged_string_ops ragged.ragged_conversion_ops: ragged top
 op_selector: contrib.graph_editor top
 control_flow_ops: control_flow_ops top {_OPS} @compat.internal.control_flow_contexts @compat.internal.conditions
     =generated

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gzip
 import json
+import operator
 import struct
 import subprocess
 import sys
@@ -108,6 +109,25 @@ def test_version_one_is_the_usual_one() -> None:
 def test_functions_of_the_internal_modules_are_the_public_ones(module: str) -> None:
     assert hook.resolve_value(f"python.eager.{module}", "function") is tf.function
     assert hook.resolve_value(f"python.eager.{module}", "defun") is tf.contrib.eager.defun
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "public"),
+    [
+        ("ragged.ragged_tensor", "RaggedTensor", "RaggedTensor"),
+        ("ragged.ragged_factory_ops", "constant", "ragged.constant"),
+        ("ragged.ragged_math_ops", "range", "ragged.range"),
+        ("ragged.ragged_functional_ops", "map_flat_values", "ragged.map_flat_values"),
+    ],
+)
+def test_internal_modules_of_ragged_tensors(module: str, name: str, public: str) -> None:
+    assert hook.resolve_value(f"python.ops.{module}", name) is operator.attrgetter(public)(tf)
+
+
+def test_the_internal_module_of_devices() -> None:
+    found = hook.resolve_value("python.framework.config", "list_physical_devices")
+    assert found is tf.config.experimental.list_physical_devices
+    assert hook.resolve_value("python.framework.config", "executing_eagerly") is tf.executing_eagerly
 
 
 def test_machine() -> None:
