@@ -186,12 +186,14 @@ def integers(tf: Any, limit: int, *shape: int, dtype: Any = np.int32) -> Any:
 
 
 def plain(function: Any, gradient: bool, *shape: int):
-    """A case of a function of one array of floats; its gradient is that of the sum of its squares."""
+    """A case of a function of one array of floats, or of its gradient."""
 
     def build(tf: Any) -> Any:
         x = variable(tf, *shape)
         y = function(tf, x)
-        return tf.reduce_sum(tf.gradients(tf.reduce_sum(y * y), x)[0] if gradient else tf.cast(y, tf.float32))
+        if gradient:
+            return kept(tf, tf.gradients(y, x, variable(tf, *map(int, y.shape)))[0])
+        return kept(tf, y) if y.shape.is_fully_defined() else tf.reduce_sum(tf.cast(y, tf.float32))
 
     return build
 
