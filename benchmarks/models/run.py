@@ -2,7 +2,8 @@
 
 Usage: python benchmarks/models/run.py --tf INTERPRETER [--rounds N] [--start 20,100,500] [--json FILE] [MODEL ...]
 
-A model is a file with ``build(tf)``, which runs unchanged in both. Without ``--start`` the steady state is measured:
+A model is a file with ``build(tf)``, which runs unchanged in both; those of ``benchmarks/sparse``, whose sizes change
+from step to step, run when they are named. Without ``--start`` the steady state is measured:
 both processes are warmed up (Anabranch until its plan is in its last form: see ``--warm``), then take turns; printed
 are medians of the rounds. With ``--start`` each figure is of a cold process with an empty cache of compiled programs:
 seconds from the start of the process to the end of the 20th, 100th, 500th step; with ``--again`` also of a second

@@ -16,6 +16,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -40,10 +41,12 @@ def main():
         answers.write(json.dumps(what) + "\n")
         answers.flush()
 
+    sys.path.append(str(Path(__file__).parent.parent / "sparse"))
     tf = system(name)
     fetches, feed = importlib.import_module(model).build(tf)
     session = tf.Session()
     session.run(tf.global_variables_initializer())
+    session.run(tf.tables_initializer())
     random = np.random.RandomState(1)
     for variable in tf.trainable_variables():
         shape = variable.shape.as_list()
