@@ -82,7 +82,8 @@ def emit(builder: Any, op: Operation, inputs: Sequence[Tensor], controls: Sequen
             "output_shapes": (),
         }
         stateless = "Stateless" if not any(map(body_ops.is_stateful, branches)) else ""
-        definition = opdef.lookup(stateless + conditional.type.removeprefix("Stateless"))
+        kind = "Case" if body_ops.chosen_by_number(conditional) else "If"
+        definition = opdef.lookup(f"{stateless}{kind}")
         predicate = body.capture(conditional._inputs[0])
         made: Operation = builder.create(definition, [predicate, *captured], attrs, op.name, controls)
         body_ops.own(made)
