@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from anabranch.core import errors
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph import passing
-from anabranch.core.graph.body_ops import bodies_of, is_invariant, outer_of
+from anabranch.core.graph.body_ops import bodies_of, is_invariant, outer_of, passes_through
 from anabranch.core.graph.operation import Operation, Tensor
 
 
@@ -58,6 +58,9 @@ def followed(tensor: Tensor) -> tuple[Operation | None, Tensor]:
         if op.role is Role.CALL:
             calls.append(op)
             seen = bodies_of(op)[0].body.outputs[seen.value_index]
+            continue
+        if op.role is Role.LOOP and passes_through(op._attrs["body"], seen.value_index):
+            seen = op._inputs[seen.value_index]
             continue
         if op.role is Role.ARGUMENT and calls:
             called = bodies_of(calls[-1])[0]

@@ -119,8 +119,21 @@ def is_invariant(arg: Tensor) -> bool:
 
 
 def passes_through(body: Body, index: int) -> bool:
-    """Whether output ``index`` of a loop's body is its argument ``index``, as it is or behind ops that only pass it."""
-    return origin(body.outputs[index]) is body.args[index]
+    """Whether output ``index`` of a loop's body is its argument ``index``, maybe behind ops and calls that pass it."""
+    return _before_calls(body.outputs[index]) is body.args[index]
+
+
+def _before_calls(tensor: Tensor) -> Tensor:
+    """What ops and functions that only pass a tensor on were given."""
+    while True:
+        tensor = origin(tensor)
+        if tensor.op.role is not Role.CALL:
+            return tensor
+        called = bodies_of(tensor.op)[0]
+        inner = _before_calls(called.body.outputs[tensor.value_index])
+        if inner.op.role is not Role.ARGUMENT or inner.op.body is not called.body:
+            return tensor
+        tensor = tensor.op._inputs[called.first + inner.op._attrs["index"]]
 
 
 def needs_reference(body: Body, index: int) -> bool:

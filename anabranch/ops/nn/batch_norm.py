@@ -214,8 +214,13 @@ def _backward(ctx: Any, inputs: Any, attrs: dict[str, Any]) -> list[Any]:
     else:
         inner = grad
     x_grad = inner * (scale * inverse).reshape(spread)
-    empty = xp.zeros((0,), scale.dtype)
-    return [x_grad.astype(x.dtype), scale_grad, offset_grad, empty, empty]
+    reserved = xp.zeros(_reserved(attrs, scale.shape[0]), scale.dtype)
+    return [x_grad.astype(x.dtype), scale_grad, offset_grad, reserved, reserved]
+
+
+def _reserved(attrs: dict[str, Any], channels: int | None) -> tuple[int | None, ...]:
+    """The shape of the outputs that stand for nothing: TensorFlow's graphs say it, and are refused if they differ."""
+    return (0,) if attrs["is_training"] else (channels,)
 
 
 def _backward_shape(c: Any) -> Any:
@@ -223,7 +228,7 @@ def _backward_shape(c: Any) -> Any:
     x = shapes.with_rank(c.same_shape("y_backprop", "x"), len(data_format))
     axis = channel_axis(data_format, len(x))
     channels = shapes.merge_dim(x[axis], c.with_rank("scale", 1)[0])
-    return [x[:axis] + (channels,) + x[axis + 1 :], (channels,), (channels,), (0,), (0,)]
+    return [x[:axis] + (channels,) + x[axis + 1 :], (channels,), (channels,)] + [_reserved(c.attrs, channels)] * 2
 
 
 def _mul(*factors: Any) -> Any:

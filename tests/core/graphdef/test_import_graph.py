@@ -197,6 +197,31 @@ def test_graphs_for_later_consumers_are_refused_and_versions_kept(g, proto):
         tf.import_graph_def(proto)
 
 
+@pytest.mark.parametrize("is_training", [True, False])
+def test_graphs_of_tensorflow_say_of_which_shapes_the_unused_outputs_of_batch_norms_are(g, is_training):
+    proto = tf.GraphDef()
+    proto.versions.producer = 134  # of version 1.15
+    for name in ("dy", "x"):
+        item = proto.node.add(name=name, op="Placeholder")
+        item.attr["dtype"].type = 1
+    for name in ("scale", "mean", "variance", "spare"):
+        item = proto.node.add(name=name, op="Placeholder")
+        item.attr["dtype"].type = 1
+        item.attr["shape"].shape.dim.add(size=16)
+    gradient = proto.node.add(
+        name="gradient", op="FusedBatchNormGradV3", input=["dy", "x", "scale", "mean", "variance", "spare"]
+    )
+    for key in ("T", "U"):
+        gradient.attr[key].type = 1
+    gradient.attr["is_training"].b = is_training
+    for dims in ((-1, 8, 8, 16), (16,), (16,), *[(0 if is_training else 16,)] * 2):  # as 1.15.5 writes them
+        shape = gradient.attr["_output_shapes"].list.shape.add()
+        for size in dims:
+            shape.dim.add(size=size)
+    (imported,) = tf.import_graph_def(proto, return_elements=["gradient"], name="")
+    assert [output.shape.as_list() for output in imported.outputs[3:]] == [[0 if is_training else 16]] * 2
+
+
 def test_output_shapes_refine_and_must_agree(g):
     def make():
         x = tf.placeholder(tf.float32, None, name="x")

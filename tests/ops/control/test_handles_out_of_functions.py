@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.compat.internal import functional_ops
 from anabranch.core.graph.build import build
 
 
@@ -86,3 +87,26 @@ def test_a_graph_that_was_written(session) -> None:
     value, assign = tf.import_graph_def(graph.as_graph_def(), return_elements=["value:0", "set"], name="")
     session.run(assign)
     assert session.run(value).tolist() == [1, 2]
+
+
+def test_a_variable_that_a_loop_hands_on(session) -> None:
+    """TensorFlow's gradient of a loop reads the shape of a variable from the loop's output."""
+    handle = variable()
+    session.run(build("AssignVariableOp", handle, [1.0, 2.0]))
+
+    @tf.Defun(tf.int32, tf.float32, tf.resource)
+    def condition(i, total, v):
+        return i < 3
+
+    @tf.Defun(tf.int32, tf.float32, tf.resource)
+    def body(i, total, v):
+        return i + 1, total + tf.reduce_sum(read(v)), v
+
+    _, total, out = functional_ops.While([0, 0.0, handle], condition, body)
+    again = build("AssignAddVariableOp", out, [1.0, 1.0])
+    np.testing.assert_array_equal(session.run([total, read(out)])[1], [1, 2])
+    session.run(again)
+    values = session.run([total, read(out), build("VariableShape", out)])
+    assert values[0] == 15
+    np.testing.assert_array_equal(values[1], [2, 3])
+    assert values[2].tolist() == [2]

@@ -138,7 +138,8 @@ def batch_norm_grad(dy, x, scale, mean, variance, *_, epsilon=1e-4, is_training=
     d_x = scale * inverse * dy
     if is_training:
         d_x = scale * inverse * (dy - dy.mean(axes) - normal * (dy * normal).mean(axes))
-    return [d_x, d_scale, d_offset, np.zeros(0), np.zeros(0)]
+    reserved = np.zeros(0 if is_training else len(scale))
+    return [d_x, d_scale, d_offset, reserved, reserved]
 
 
 def batch_norm_cases(volumes=False):
