@@ -40,6 +40,7 @@ NAMES = {
     "tensor_attr": "core.graph_def: (array, its dtype or None) -> TensorProto, for Operation.get_attr",
     "attr_from_proto": "core.graph_def: (AttrValue) -> stored attribute value",
     "control_flow_gradient": "autodiff.control_flow: (op, grads) -> a gradient or None per input, for ops with bodies",
+    "gradient_calls": "autodiff.function_gradients: (GraphDef) -> one whose gradients of functions are calls",
     "make_twins": "rewrite.view_twins: (graph, ys, xs) -> None, before gradients walk through version 1",
     "write_checkpoint": "formats.checkpoints: (version, prefix, [(name, slice, dtype, array)], go_on)",
     "read_checkpoint": "formats.checkpoints: (prefix, [(name, slice, dtype)]) -> list of arrays",
@@ -102,6 +103,11 @@ def tensor_attr(*args: Any) -> Any:
 def attr_from_proto(*args: Any) -> Any:
     """See :data:`NAMES`."""
     return _slots["attr_from_proto"](*args)
+
+
+def gradient_calls(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["gradient_calls"](*args)
 
 
 def graph_def(*args: Any) -> Any:

@@ -36,6 +36,13 @@ def rewritten(proto: Any) -> Any:
     return message
 
 
+def has_unknown_calls(proto: Any) -> bool:
+    """Whether a node of a type that nobody has defined names a function of the library."""
+    if not proto.library.function:
+        return False
+    return any("f" in node.attr and opdef.find(node.op) is None for nodes in _bodies(proto) for node in nodes)
+
+
 def _bodies(proto: Any) -> Iterable[Any]:
     yield proto.node
     for function in proto.library.function:
@@ -108,4 +115,4 @@ def _renamed(text: str, places: dict[str, dict[str, range]]) -> list[str]:
     return [f"{name}:output:{among[int(rest[1])]}"]
 
 
-__all__ = ["rewritten"]
+__all__ = ["has_unknown_calls", "rewritten"]

@@ -19,7 +19,7 @@ from typing import Any
 
 from anabranch.core import device as devices
 from anabranch.core import errors
-from anabranch.core.contract import inference, opdef
+from anabranch.core.contract import hooks, inference, opdef
 from anabranch.core.contract.api import public
 from anabranch.core.contract.attrs import NamedAttrs
 from anabranch.core.contract.inference import HandleData
@@ -70,6 +70,8 @@ def import_graph_def(
     if op_dict is not None:
         warnings.warn("import_graph_def: op_dict has no effect; op types are found in the registry", stacklevel=2)
     proto = calls_by_name.rewritten(as_message(graph_def, graph_pb2.GraphDef, "graph_def must be a GraphDef proto."))
+    if calls_by_name.has_unknown_calls(proto):
+        proto = hooks.gradient_calls(proto)
     producers = {}
     if producer_op_list is not None:
         op_list = as_message(producer_op_list, graph_pb2.OpList, "producer_op_list must be an OpList proto.")
