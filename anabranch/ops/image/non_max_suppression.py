@@ -20,16 +20,32 @@ _HALVES = "half float"
 _CHOICE = NotDifferentiable("which boxes are kept is a choice")
 
 
-def _overlaps(boxes: np.ndarray) -> Callable[[int, Any], np.ndarray]:
-    """The part of their union that a box shares with each of others."""
-    corners = boxes.astype(np.float32)
-    low, high = np.minimum(corners[:, :2], corners[:, 2:]), np.maximum(corners[:, :2], corners[:, 2:])
-    areas = np.prod(high - low, axis=1)
+_FIRST, _MOST = 64, 256
+"""How many candidates one call compares with the chosen boxes, and with each other: in the first block, and in later
+ones, which double, as what is left then mostly overlaps a chosen one."""
 
-    def of(one: int, others: Any) -> np.ndarray:
-        shared = np.maximum(np.minimum(high[others], high[one]) - np.maximum(low[others], low[one]), 0).prod(1)
-        union = areas[others] + areas[one] - shared
-        there = (areas[others] > 0) & (areas[one] > 0)
+
+def _overlaps(boxes: np.ndarray) -> Callable[[Any, Any], np.ndarray]:
+    """The part of their union that each of some boxes shares with each of others: ``[some, others]``."""
+    corners = boxes.astype(np.float32).T
+    top, left = np.minimum(corners[:2], corners[2:])
+    bottom, right = np.maximum(corners[:2], corners[2:])
+    areas = (bottom - top) * (right - left)
+    all_there = bool((areas > 0).all())
+
+    def of(some: Any, others: Any) -> np.ndarray:
+        rows, columns = np.asarray(some)[:, None], np.asarray(others)
+        shared = np.minimum(bottom[rows], bottom[columns])
+        shared -= np.maximum(top[rows], top[columns])
+        np.maximum(shared, 0, out=shared)
+        width = np.minimum(right[rows], right[columns])
+        width -= np.maximum(left[rows], left[columns])
+        shared *= np.maximum(width, 0, out=width)
+        union = areas[columns] + areas[rows]
+        union -= shared
+        if all_there:
+            return np.divide(shared, union, out=shared)
+        there = (areas[columns] > 0) & (areas[rows] > 0)
         return np.where(there, shared / np.where(there, union, 1), np.float32(0))
 
     return of
@@ -37,7 +53,7 @@ def _overlaps(boxes: np.ndarray) -> Callable[[int, Any], np.ndarray]:
 
 def _select(
     scores: np.ndarray,
-    overlap: Callable[[int, Any], np.ndarray],
+    overlap: Callable[[Any, Any], np.ndarray],
     size: int,
     threshold: float,
     least: float,
@@ -45,8 +61,31 @@ def _select(
 ) -> tuple[list[int], list[np.float32]]:
     """Boxes by falling score. What overlaps a chosen one too much is dropped, or its score lowered if ``sigma > 0``."""
     scores = scores.astype(np.float32)
-    least, threshold = np.float32(least), np.float32(threshold)
-    scale = np.float32(-0.5 / sigma) if sigma > 0 else np.float32(0)
+    if sigma > 0:
+        return _select_softly(scores, overlap, size, np.float32(least), np.float32(-0.5 / sigma))
+    limit = np.float32(threshold)
+    candidates = np.flatnonzero(scores > np.float32(least))
+    candidates = candidates[np.argsort(-scores[candidates], kind="stable")]
+    chosen: list[int] = []
+    begin, width = 0, _FIRST
+    while begin < len(candidates) and len(chosen) < size:
+        block = candidates[begin : begin + width]
+        begin, width = begin + width, min(2 * width, _MOST)
+        if chosen:
+            block = block[~(overlap(block, chosen) > limit).any(1)]
+        drops = overlap(block, block) > limit
+        dropped = np.zeros(len(block), bool)
+        for place, index in enumerate(block.tolist()):
+            if not dropped[place] and len(chosen) < size:
+                chosen.append(index)
+                dropped |= drops[:, place]
+    return chosen, list(scores[chosen])
+
+
+def _select_softly(
+    scores: np.ndarray, overlap: Callable[[Any, Any], np.ndarray], size: int, least: np.float32, scale: np.float32
+) -> tuple[list[int], list[np.float32]]:
+    """Boxes by falling score, which what overlaps a chosen one lowers."""
     # A box was compared with the first `begin` of those chosen already.
     queue = [(-score, index, 0) for index, score in enumerate(scores) if score > least]
     heapq.heapify(queue)
@@ -57,14 +96,11 @@ def _select(
         score = before = -negative
         others = chosen[begin:][::-1]
         if others:
-            ratios = overlap(index, others)
-            if sigma <= 0 and (ratios > threshold).any():
-                continue
-            if sigma > 0:
-                for weight in np.exp(scale * ratios * ratios):
-                    score = np.float32(score * weight)
-                    if score <= least:
-                        break
+            ratios = overlap([index], others)[0]
+            for weight in np.exp(scale * ratios * ratios):
+                score = np.float32(score * weight)
+                if score <= least:
+                    break
         if score == before:
             chosen.append(index)
             scores_selected.append(score)
@@ -189,7 +225,7 @@ class NonMaxSuppressionWithOverlaps(Op):
     def host_kernel(ctx, inputs, attrs):
         overlaps, scores, size, threshold, least = inputs
         selected, _ = _select(
-            scores, lambda one, others: overlaps[one, others], int(size), float(threshold), float(least)
+            scores, lambda some, others: overlaps[np.ix_(some, others)], int(size), float(threshold), float(least)
         )
         return np.array(selected, np.int32)
 

@@ -41,6 +41,14 @@ def order_key(ctx: Any, x: Any) -> Any:
     return xp.where(xp.isnan(x), integer.type(np.iinfo(integer).max), flipped)
 
 
+def _as_float(ctx: Any, x: Any) -> Any:
+    """The float32 numbers whose bits, as sign and magnitude, stand in the order of the 32-bit integers ``x``."""
+    key = ctx.lax.bitcast_convert_type(x, np.int32)
+    if x.dtype == np.uint32:
+        key = key ^ np.int32(-(2**31))
+    return ctx.lax.bitcast_convert_type(key ^ ((key >> 31) & np.int32(2**31 - 1)), np.float32)
+
+
 def _largest(ctx: Any, x: Any, k: int) -> tuple[Any, Any]:
     """Values and int32 indices of the ``k`` largest entries of the last dimension."""
     xp = ctx.xp
@@ -48,12 +56,11 @@ def _largest(ctx: Any, x: Any, k: int) -> tuple[Any, Any]:
     if k == 0 or 0 in x.shape:
         shape = x.shape[:-1] + (k,)
         return xp.zeros(shape, x.dtype), xp.zeros(shape, np.int32)
-    selects = x.dtype.itemsize <= 2 or (x.dtype == np.float32 and k * _LEAST_SHARE < count)
+    selects = x.dtype.itemsize <= 2 or (x.dtype.itemsize == 4 and k * _LEAST_SHARE < count)
     if ctx.platform == "cpu" and not ctx.host and selects:
         # The backend's own selection, which orders float32 by its bits.
-        wide = x.astype(np.float32)
-        clean = _one_zero(xp, wide).reshape(-1, count)
-        indices = ctx.lax.top_k(clean, k)[1].reshape(x.shape[:-1] + (k,))
+        ordered = _one_zero(xp, x.astype(np.float32)) if x.dtype.kind == "f" or x.dtype.itemsize <= 2 else _as_float(ctx, x)
+        indices = ctx.lax.top_k(ordered.reshape(-1, count), k)[1].reshape(x.shape[:-1] + (k,))
         return xp.take_along_axis(x, indices, axis=-1), indices
     if ctx.host:
         indices = _host_largest_floats(x, k)
@@ -243,8 +250,14 @@ def _in_top_k(ctx: Any, predictions: Any, targets: Any, k: Any) -> Any:
     inside = (targets >= 0) & (targets < classes)
     at = xp.where(inside, targets, targets.dtype.type(0))
     own = xp.take_along_axis(predictions, at[:, None], axis=1)
-    larger = xp.sum(predictions > own, axis=1, dtype=np.int32)
-    return inside & xp.all(xp.isfinite(predictions), axis=1) & (larger < k)
+    if ctx.host:
+        larger = np.count_nonzero(predictions > own, axis=1)
+        return inside & np.isfinite(predictions).all(axis=1) & (larger < k)
+    # One sum of float32, which is exact up to 2 ** 24 classes, for both conditions: infinite where an entry is.
+    count_type = np.float32 if classes < 1 << 24 else np.float64
+    larger = xp.where(predictions > own, count_type(1), count_type(0))
+    larger = xp.sum(xp.where(xp.abs(predictions) < np.inf, larger, count_type(np.inf)), axis=1)
+    return inside & (larger < k)
 
 
 class InTopK(Op):

@@ -52,6 +52,36 @@ def test_older_forms_of_suppression() -> None:
         run(lambda: tf.image.non_max_suppression(BOXES[:, :3], SCORES, 3))
 
 
+def kept_one_by_one(boxes: np.ndarray, scores: np.ndarray, size: int, threshold: float) -> list[int]:
+    """Suppression by its definition: each box, by falling score and rising number, against those that were kept."""
+    low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
+    areas = np.prod(high - low, axis=1)
+    kept: list[int] = []
+    for index in sorted(np.flatnonzero(scores > -np.inf), key=lambda index: (-scores[index], index)):
+        for other in kept:
+            sides = np.maximum(np.minimum(high[index], high[other]) - np.maximum(low[index], low[other]), 0)
+            union = areas[index] + areas[other] - np.prod(sides)
+            if areas[index] > 0 and areas[other] > 0 and np.prod(sides) / union > np.float32(threshold):
+                break
+        else:
+            kept.append(int(index))
+    return kept[:size]
+
+
+@pytest.mark.parametrize(("threshold", "size"), [(0.5, 50), (0.1, 300), (0.9, 1000), (0.0, 0)])
+@pytest.mark.parametrize("step", [0.0, 0.5])
+def test_suppression_among_many_boxes_with_equal_scores_and_empty_boxes(
+    threshold: float, size: int, step: float
+) -> None:
+    draws = np.random.RandomState(0)
+    boxes, scores = draws.standard_normal((500, 4)).astype(np.float32), draws.standard_normal(500).astype(np.float32)
+    if step:
+        boxes, scores = np.round(boxes / step) * np.float32(step), np.round(scores / step) * np.float32(step)
+        scores[[3, 70, 400]] = np.nan, np.inf, -np.inf
+    wanted = kept_one_by_one(boxes, scores, size, threshold)
+    assert run(lambda: tf.image.non_max_suppression(boxes, scores, size, threshold)).tolist() == wanted
+
+
 def test_outlines_are_drawn() -> None:
     drawn = run(lambda: tf.image.draw_bounding_boxes(np.zeros((1, 5, 7, 3), np.float32), [[[0.25, 0.2, 0.8, 0.9]]]))
     inside = np.zeros((5, 7), bool)

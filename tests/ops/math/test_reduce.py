@@ -142,6 +142,25 @@ def test_positions_skip_nan(tier, values, largest, smallest):
 
 
 @pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.bool_])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_positions_among_many_with_the_worst_numbers_and_ties(tier, dtype, axis):
+    values = np.round(np.random.RandomState(0).standard_normal((30, 40, 30)) * 2).astype(dtype)
+    low = high = values
+    if np.dtype(dtype).kind == "f":
+        limits = np.finfo(dtype)
+        values[:, :, 3] = values[:, 3] = values[3] = np.nan
+        values[:, 5, ::2], values[7, :, 4], values[9, 8:] = -np.inf, limits.min, limits.max
+        values[4, 5:9], values[11:13, :, ::3] = np.inf, np.nan
+        wide = values.astype(np.float32) if dtype == np.float16 else values
+        limits = np.finfo(wide.dtype)
+        low, high = np.where(wide > limits.min, wide, limits.min), np.where(wide < limits.max, wide, limits.max)
+    found = run_op("ArgMax", values, np.int32(axis), tier=tier), run_op("ArgMin", values, np.int32(axis), tier=tier)
+    np.testing.assert_array_equal(found[0], np.argmax(low, axis))
+    np.testing.assert_array_equal(found[1], np.argmin(high, axis))
+
+
+@pytest.mark.parametrize("tier", TIERS)
 def test_position_in_nothing(tier):
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Reduction axis 0 is empty in shape \[0,3\]"):
         run_op("ArgMax", np.zeros((0, 3), np.float32), np.int32(0), tier=tier)

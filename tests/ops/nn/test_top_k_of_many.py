@@ -54,3 +54,36 @@ def test_many_of_a_row_come_in_order_with_ties_and_nan(k, tier):
             found, places = session.run(tf.nn.top_k(x, k), {x: values})
     np.testing.assert_array_equal(places, order)
     np.testing.assert_array_equal(found, np.take_along_axis(values, order, 1))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32])
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_integers_whose_bits_are_those_of_nan_and_infinities(dtype, tier):
+    draws = np.random.RandomState(0)
+    patterns = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 0x7F800000, 0x7F800001, 0x7FC00000, 0xFF800001, 0xFFC00000, 0x80000001]
+    values = draws.randint(0, 2**32, (2, 3000), np.uint64)
+    values[:, ::4] = draws.choice(np.array(patterns, np.uint64), values[:, ::4].shape)
+    values = values.astype(np.uint32).view(dtype)
+    with tf.Graph().as_default():
+        x = tf.placeholder(dtype, [2, 3000])
+        with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            found, places = session.run(tf.nn.top_k(x, 700), {x: values})
+    np.testing.assert_array_equal(places, by_sorting(values, 700))
+    np.testing.assert_array_equal(found, np.take_along_axis(values, places, 1))
+
+
+@pytest.mark.parametrize("k", [0, 1, 5, 300])
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+def test_targets_among_the_largest_of_rows_with_ties_and_what_is_not_finite(k, tier):
+    draws = np.random.RandomState(k)
+    values = np.round(draws.randn(200, 250), 1).astype(np.float32)
+    values[::9, 5], values[1::9, 7], values[2::9, 249] = np.nan, np.inf, -np.inf
+    targets = draws.randint(-2, 252, 200).astype(np.int32)
+    inside = (targets >= 0) & (targets < 250)
+    own = np.where(inside, values[np.arange(200), np.clip(targets, 0, 249)], np.nan)
+    wanted = inside & np.isfinite(values).all(1) & ((values > own[:, None]).sum(1) < k)
+    with tf.Graph().as_default():
+        x, t = tf.placeholder(tf.float32, [200, 250]), tf.placeholder(tf.int32, [200])
+        with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            found = session.run(tf.nn.in_top_k(x, t, k), {x: values, t: targets})
+    np.testing.assert_array_equal(found, wanted)
