@@ -59,7 +59,9 @@ def _largest(ctx: Any, x: Any, k: int) -> tuple[Any, Any]:
     selects = x.dtype.itemsize <= 2 or (x.dtype.itemsize == 4 and k * _LEAST_SHARE < count)
     if ctx.platform == "cpu" and not ctx.host and selects:
         # The backend's own selection, which orders float32 by its bits.
-        ordered = _one_zero(xp, x.astype(np.float32)) if x.dtype.kind == "f" or x.dtype.itemsize <= 2 else _as_float(ctx, x)
+        ordered = (
+            _one_zero(xp, x.astype(np.float32)) if x.dtype.kind == "f" or x.dtype.itemsize <= 2 else _as_float(ctx, x)
+        )
         indices = ctx.lax.top_k(ordered.reshape(-1, count), k)[1].reshape(x.shape[:-1] + (k,))
         return xp.take_along_axis(x, indices, axis=-1), indices
     if ctx.host:

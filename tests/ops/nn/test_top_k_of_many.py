@@ -60,7 +60,19 @@ def test_many_of_a_row_come_in_order_with_ties_and_nan(k, tier):
 @pytest.mark.parametrize("tier", ["interpreted", "compiled"])
 def test_integers_whose_bits_are_those_of_nan_and_infinities(dtype, tier):
     draws = np.random.RandomState(0)
-    patterns = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 0x7F800000, 0x7F800001, 0x7FC00000, 0xFF800001, 0xFFC00000, 0x80000001]
+    patterns = [
+        0,
+        1,
+        2**31 - 1,
+        2**31,
+        2**32 - 1,
+        0x7F800000,
+        0x7F800001,
+        0x7FC00000,
+        0xFF800001,
+        0xFFC00000,
+        0x80000001,
+    ]
     values = draws.randint(0, 2**32, (2, 3000), np.uint64)
     values[:, ::4] = draws.choice(np.array(patterns, np.uint64), values[:, ::4].shape)
     values = values.astype(np.uint32).view(dtype)
