@@ -120,11 +120,9 @@ def _prepare(attempt: Attempt, item: ProgramItem) -> _Ready | None:
         return None  # an empty batch
     program.ready(inputs, item.static)
     batch = program.pad(inputs, size) if size else 0
-    integers = plan.small_integers
-    compile_time = [i for i, key in enumerate(program.inputs) if key in integers] if integers else ()
     static = {
         i: to_host(env[program.inputs[i]])
-        for i in (*item.static, *compile_time)
+        for i in plan.compile_time_inputs(item)
         if not isinstance(inputs[i], TracedList)
     }
     rng = random_words([state.counters[op] for op in program.random_ops])

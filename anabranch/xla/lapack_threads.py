@@ -51,6 +51,11 @@ class OnOneThread:
         """Shapes and dtypes of the arguments, as the compiled function has them."""
         return self._compiled.in_avals
 
+    @property
+    def out_info(self) -> Any:
+        """The same of the results, in their structure."""
+        return self._compiled.out_info
+
     def __call__(self, *arguments: Any) -> Any:
         host_blas.enter()
         try:

@@ -2,7 +2,9 @@
 
 An interpreted run shows the shape of every value in the step. With these, a thread arranges a second plan of the same
 step for the compiled tier, traces its programs, and has each compiled by a process of its own
-(:mod:`anabranch.xla.background`), one plan after another. What tracing finds out on the way (values that must be known,
+(:mod:`anabranch.xla.background`), one plan after another. Lists, and small integers that follow from shapes, a program
+hands to a later one in another form than the interpreter: that form is taken from what the first one was compiled to.
+What tracing finds out on the way (values that must be known,
 ops that have no compiled form) arranges that plan anew, as it would have done in a step. The plan of the session adopts
 the other's programs when the policy says so (:mod:`anabranch.runtime.plans.policy`); until then, nothing of it changes.
 
@@ -29,7 +31,7 @@ from anabranch.core.values.list_values import TracedList
 from anabranch.runtime.plans.items import ProgramItem, Segment
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.values import device_value, to_host
-from anabranch.xla import background, batches, capacities, engine, lowering
+from anabranch.xla import background, batches, capacities, engine, lists, lowering
 from anabranch.xla.executables import Means
 from anabranch.xla.program import UNTRACEABLE
 
@@ -130,11 +132,12 @@ class Ahead:
 
     def _first_need(self, plan: Plan) -> tuple[Segment, Exception | None]:
         """Compile the programs; the first thing that one of them needs to know, and its segment."""
+        values = dict(self._values)
         for segment in plan.segments:
             for item in segment.items:
                 if isinstance(item, ProgramItem):
                     try:
-                        self._compile(item)
+                        self._compile(plan, item, values)
                     except _NEEDS as need:
                         return segment, need
                     except capacities.TooRoomy as need:  # the next attempt takes less
@@ -143,18 +146,35 @@ class Ahead:
                         pass
         return plan.segments[-1], None
 
-    def _compile(self, item: ProgramItem) -> None:
-        program, values = item.program, self._values
+    def _compile(self, plan: Plan, item: ProgramItem, values: dict[ValueKey, Any]) -> None:
+        """Compile a program for ``values``, and put what it hands on in their place."""
+        program = item.program
         if any(key not in values for key in (*program.inputs, *program.donated_keys)):
             return  # of a variable that the step does without
         inputs = [values[key] for key in program.inputs]
         program.ready(inputs, item.static)
-        static = {i: to_host(values[program.inputs[i]]) for i in item.static if not isinstance(inputs[i], TracedList)}
+        static = {
+            i: to_host(values[program.inputs[i]])
+            for i in plan.compile_time_inputs(item)
+            if not isinstance(inputs[i], TracedList)
+        }
         bounds = {i: program.capacities.of(~i, int(to_host(values[program.inputs[i]]))) for i in item.bounds}
         rng = np.zeros((len(program.random_ops), 6), np.uint32)
         engine.refuse_after_fork()
         old = [values[key] for key in program.donated_keys]
-        program.executable(old, inputs, static, rng, None, bounds, means=Means.BESIDE)
+        executable = program.executable(old, inputs, static, rng, None, bounds, means=Means.BESIDE)
+        assert executable is not None
+        outputs = executable.outputs()
+        for position, value in zip(executable.facts.traced_outputs, outputs, strict=not executable.facts.dynamic):
+            key = program.outputs[position]
+            if isinstance(value, TracedList):
+                # The number of its elements is what the step had, which decides on their room elsewhere.
+                values[key] = value.with_size(values[key].size) if value.known_size is None else value
+            elif isinstance(value, lists.TracedOptional):
+                values[key] = value
+        for position, known in executable.facts.known_outputs.items():
+            values[program.outputs[position]] = known
+            plan.note_known(program.outputs[position], known)
 
 
 def _alike(known: Plan) -> Plan:

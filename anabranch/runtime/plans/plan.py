@@ -477,6 +477,13 @@ class Plan:
         if value.size <= shape_families.MOST_VALUES and value.dtype.kind in "iu":
             self.small_integers.add(key)
 
+    def compile_time_inputs(self, item: ProgramItem) -> Sequence[int]:
+        """Positions of a program's inputs whose values are part of what it is compiled for."""
+        integers = self.small_integers
+        if not integers:
+            return item.static
+        return *item.static, *[i for i, key in enumerate(item.program.inputs) if key in integers]
+
     def batch_size(self, env: dict[ValueKey, Any]) -> int:
         """How many rows the batch of a step has."""
         for tensor, axes in self.varying.batch.items():

@@ -242,6 +242,14 @@ def _add_bodies(cost: Cost, op: Operation, own: set[str]) -> None:
             cost.in_loops += count * loop
 
 
+def cost_of_bodies(op: Operation) -> float:
+    """What an interpreted run of the bodies of ``op`` is taken to cost, before one has told; 0 for an op without."""
+    cost = Cost()
+    if op.definition.effect.kind == "body":
+        _add_bodies(cost, op, set())
+    return cost.bodies
+
+
 def straight_elements(size: int) -> float:
     """By how much making an array of ``size`` elements is slower in straight code than in a program."""
     return size * (STRAIGHT_PER_ELEMENT if size < STRAIGHT_LARGE else STRAIGHT_PER_LARGE_ELEMENT)

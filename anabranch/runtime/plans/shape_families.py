@@ -375,7 +375,7 @@ def _small_pieces(plan: Any, apart: set[Operation], known: dict[Tensor, tuple[An
                 touching.add(maker)
     cost: dict[Operation, float] = collections.defaultdict(float)
     for op in head:
-        cost[find(op)] += policy.cost_of(op, plan, known)
+        cost[find(op)] += policy.cost_of(op, plan, known) + policy.cost_of_bodies(op)
     small = {find(op) for op in touching if cost[find(op)] < SMALL}
     return {op for op in head if find(op) in small}
 

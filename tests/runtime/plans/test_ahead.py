@@ -247,6 +247,53 @@ def test_random_ops_and_row_updates_are_compiled_beside_the_steps(clock):
         assert np.count_nonzero(np.abs(session.run(table)).sum(1)) == 3
 
 
+def _loop_before_a_mask():
+    """A loop whose gradient needs shapes that it has kept; between both, how many rows a mask leaves."""
+    x, n = tf.placeholder(tf.float32, [None, 4]), tf.placeholder(tf.int32, [])
+    v = tf.Variable(np.eye(4, dtype=np.float32))
+    _, h = tf.while_loop(
+        lambda i, h: i < n, lambda i, h: (i + 1, tf.tanh(tf.matmul(h, v) + tf.fill(tf.shape(h), 0.1))), [0, x]
+    )
+    mask = tf.placeholder(tf.bool, [None])
+    loss = tf.reduce_sum(tf.square(tf.boolean_mask(h, mask)))
+    gradient = tf.gradients(loss, v)[0]
+    rows = np.random.RandomState(0).randn(6, 4).astype(np.float32)
+    feeds = [{x: rows, n: 5, mask: np.arange(6) <= i} for i in range(6)]
+    return [loss, gradient, v.assign_sub(0.1 * gradient)], feeds
+
+
+def test_what_programs_hand_on_to_others_is_known_beside_the_steps(clock):
+    step, feeds = _loop_before_a_mask()
+    results = {}
+    for tier in ("interpreted", "auto"):
+        with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            session.run(tf.global_variables_initializer())
+            results[tier] = [session.run(step, feeds[i % 6]) for i in range(shape_families.MOST_RUNS)]
+            clock.tick = 10.0 if tier == "auto" else 0.0
+            results[tier].append(session.run(step, feeds[1]))
+            _finish()
+            clock.tick, there = 0.0, len(programs._shared)
+            results[tier] += [session.run(step, feeds[i % 6]) for i in range(6)]
+            told = session.explain(step, feeds[0])
+    assert "tier: compiled" in told
+    assert "(While)" not in told  # what runs on the host is told one by one
+    assert there == len(programs._shared)  # no step compiles
+    for mine, others in zip(results["auto"], results["interpreted"], strict=True):
+        for first, second in zip(mine, others, strict=True):
+            np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-5)
+
+
+def test_a_loop_beside_sizes_that_data_decide_is_no_small_piece():
+    step, feeds = _loop_before_a_mask()
+    with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+        session.run(tf.global_variables_initializer())
+        for i in range(12):
+            session.run(step, feeds[i % 6])
+        told = session.explain(step, feeds[0])
+    assert "(Where)" in told
+    assert "(While)" not in told  # what runs on the host is told one by one
+
+
 def test_a_deterministic_session_comes_before_the_devices_start(monkeypatch):
     monkeypatch.setattr(startup, "choices", startup.Choices())
     monkeypatch.delenv(startup.THREADS, raising=False)
