@@ -102,9 +102,26 @@ def owned_by(op: Operation, position: int) -> Operation:
 
 
 def needed_ops(fetches: Iterable[Operation], fed: frozenset[Tensor]) -> set[Operation]:
-    """Operations that must run for ``fetches``, given that ``fed`` tensors have values."""
+    """Operations that must run for ``fetches``, given that ``fed`` tensors have values.
+
+    The gradients of an op stand behind a gate that waits for all of them. Those of operands that nobody asks about (the
+    values of a sparse matrix that is fed) are left out if all that they take only computes.
+    """
     needed: set[Operation] = set()
-    stack = list(fetches)
+    spared: dict[Operation, None] = {}
+    _need(list(fetches), fed, needed, spared)
+    while spared:
+        op = next(iter(spared))
+        del spared[op]
+        if op not in needed and not _only_computes(op, fed, needed):
+            _need([op], fed, needed, spared)
+    return needed
+
+
+def _need(
+    stack: list[Operation], fed: frozenset[Tensor], needed: set[Operation], spared: dict[Operation, None]
+) -> None:
+    """Add what ops need; ``spared`` takes what only gates of gradients wait for."""
     while stack:
         op = stack.pop()
         if op in needed:
@@ -118,8 +135,38 @@ def needed_ops(fetches: Iterable[Operation], fed: frozenset[Tensor]) -> set[Oper
                 source = source._inputs[0].op  # the reader takes the value itself; w/read need not run
             if source not in needed and source.role is not Role.ARGUMENT:
                 stack.append(source)
-        stack.extend(control for control in controls_of(op) if control not in needed)
-    return needed
+        controls = [control for control in controls_of(op) if control not in needed]
+        if controls and _is_gate(op):
+            spared.update(dict.fromkeys(controls))
+        else:
+            stack.extend(controls)
+
+
+def _is_gate(op: Operation) -> bool:
+    """Whether an op only keeps the gradients of one op back until all are there."""
+    if op.role is not Role.ORDERING or op._inputs or op.original is None:
+        return False
+    controls = set(op._control_inputs)
+    return all(
+        follower.definition.only_passes and len(follower._inputs) == 1 and follower._inputs[0].op in controls
+        for follower in op._control_outputs
+    )
+
+
+def _only_computes(op: Operation, fed: frozenset[Tensor], needed: set[Operation]) -> bool:
+    """Whether an op, and what it takes that nobody else needs, has no effects and makes no checks."""
+    seen: set[Operation] = set()
+    stack = [op]
+    while stack:
+        op = stack.pop()
+        if op in seen or op in needed or op.role is Role.ARGUMENT:
+            continue
+        seen.add(op)
+        if not _is_gate(op) and (op.definition.effect.kind != "pure" or not op._outputs):
+            return False
+        stack += [tensor.op for tensor in op._inputs if tensor not in fed]
+        stack += op._control_inputs
+    return True
 
 
 def controls_of(op: Operation) -> list[Operation]:
@@ -135,7 +182,7 @@ def parents(op: Operation, fed: frozenset[Tensor], needed: set[Operation]) -> li
             source = tensor.op._inputs[0].op
             if source.role is not Role.ARGUMENT:
                 ops.append(source)
-    return ops + controls_of(op)
+    return ops + [control for control in controls_of(op) if control in needed]
 
 
 def body_roots(outputs: Iterable[Tensor], controls: Iterable[Operation], fed: frozenset[Tensor]) -> list[Operation]:
