@@ -456,7 +456,7 @@ def _asks_for_much(op: Operation, operands: Sequence[Any]) -> bool:
     given = zip(op.definition.inputs, operands, strict=False)
     decisive = [value for spec, value in given if spec.name in op.definition.compile_time and np.size(value) <= 16]
     integers = [value.ravel().tolist() for value in decisive if type(value) is np.ndarray and value.dtype.kind in "iu"]
-    return any(math.prod(abs(size) for size in sizes_given) > MANY_BLOCKS for sizes_given in integers)
+    return any(math.prod(max(size, 0) for size in sizes_given) > MANY_BLOCKS for sizes_given in integers)
 
 
 def refused_by_shape(plan: Any, op: Operation, operands: Sequence[Any]) -> errors.OpError | None:

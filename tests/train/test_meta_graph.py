@@ -387,3 +387,19 @@ def test_queue_runners_come_along(scope) -> None:
         coordinator.join(threads)
         again = tf.train.export_meta_graph(export_scope=scope)
         assert list(again.collection_def["queue_runners"].bytes_list.value) == [written]
+
+
+def test_the_global_step_is_a_variable_again(tmp_path):
+    with tf.Graph().as_default() as graph:
+        step = tf.train.create_global_step()
+        tf.assign_add(step, 3, name="advance")
+        proto = tf.train.export_meta_graph(str(tmp_path / "model.meta"))
+    assert proto.collection_def["global_step"].WhichOneof("kind") == "bytes_list"  # a VariableDef, as in TensorFlow
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        tf.train.import_meta_graph(str(tmp_path / "model.meta"))
+        again = tf.train.get_global_step()
+        assert isinstance(again, tf.Variable)
+        assert again is tf.global_variables()[0]
+        session.run(again.initializer)
+        session.run(graph.get_operation_by_name("advance"))
+        assert tf.train.global_step(session, again) == 3

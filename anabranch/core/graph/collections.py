@@ -53,6 +53,7 @@ class GraphKeys:
     FEATURE_COLUMNS = "feature_columns"
     _SUMMARY_COLLECTION = "_SUMMARY_V2"
     _VARIABLE_COLLECTIONS = (
+        GLOBAL_STEP,
         GLOBAL_VARIABLES,
         LOCAL_VARIABLES,
         METRIC_VARIABLES,
