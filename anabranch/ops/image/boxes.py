@@ -13,35 +13,17 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes, shapes
+from anabranch.ops.image.non_max_suppression import check, overlaps_of, select
 
 _HALVES = "float half"
 _NO_GRADIENT = NotDifferentiable("which boxes are kept is a choice")
 
 
-def _suppress(boxes: np.ndarray, scores: np.ndarray, size: int, overlap: float, least: float) -> np.ndarray:
+def _suppress(ctx: Any, boxes: np.ndarray, scores: np.ndarray, size: Any, overlap: Any, least: Any) -> np.ndarray:
     """Indices of boxes by falling score that overlap none before by more than a part of their union."""
-    if not 0 <= overlap <= 1:
-        raise errors.InvalidArgumentError(
-            None, None, errors.message(f"iou_threshold {overlap}", "a value from 0 to 1", "iou_threshold=0.5")
-        )
-    low = np.minimum(boxes[:, :2], boxes[:, 2:]).astype(np.float32)
-    high = np.maximum(boxes[:, :2], boxes[:, 2:]).astype(np.float32)
-    areas = np.prod(high - low, 1)
-    order = np.argsort(-scores.astype(np.float32), kind="stable")
-    selected: list[int] = []
-    for index in order[scores[order] > least]:
-        if len(selected) >= size:
-            break
-        if selected:
-            shared = np.maximum(
-                np.minimum(high[selected], high[index]) - np.maximum(low[selected], low[index]), 0
-            ).prod(1)
-            union = areas[selected] + areas[index] - shared
-            ratio = np.where((areas[selected] > 0) & (areas[index] > 0), shared / np.where(union > 0, union, 1), 0)
-            if (ratio > np.float32(overlap)).any():
-                continue
-        selected.append(int(index))
-    return np.array(selected, np.int32)
+    check(ctx, float(overlap))
+    chosen, _ = select(scores, overlaps_of(boxes), int(size), float(overlap), float(least))
+    return np.array(chosen, np.int32)
 
 
 def _selected(c: Any) -> Any:
@@ -68,7 +50,7 @@ class NonMaxSuppression(Op):
 
     def host_kernel(ctx, inputs, attrs):
         boxes, scores, size = inputs
-        return _suppress(boxes, scores, int(size), attrs["iou_threshold"], -np.inf)
+        return _suppress(ctx, boxes, scores, size, attrs["iou_threshold"], -np.inf)
 
 
 class NonMaxSuppressionV2(Op):
@@ -83,7 +65,7 @@ class NonMaxSuppressionV2(Op):
 
     def host_kernel(ctx, inputs, attrs):
         boxes, scores, size, overlap = inputs
-        return _suppress(boxes, scores, int(size), float(overlap), -np.inf)
+        return _suppress(ctx, boxes, scores, size, overlap, -np.inf)
 
 
 class NonMaxSuppressionV3(Op):
@@ -101,7 +83,7 @@ class NonMaxSuppressionV3(Op):
 
     def host_kernel(ctx, inputs, attrs):
         boxes, scores, size, overlap, least = inputs
-        return _suppress(boxes, scores, int(size), float(overlap), float(least))
+        return _suppress(ctx, boxes, scores, size, overlap, least)
 
 
 # The colours that boxes are drawn in, one after another, in red, green, blue and alpha.

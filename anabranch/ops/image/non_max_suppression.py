@@ -25,7 +25,7 @@ _FIRST, _MOST = 64, 256
 ones, which double, as what is left then mostly overlaps a chosen one."""
 
 
-def _overlaps(boxes: np.ndarray) -> Callable[[Any, Any], np.ndarray]:
+def overlaps_of(boxes: np.ndarray) -> Callable[[Any, Any], np.ndarray]:
     """The part of their union that each of some boxes shares with each of others: ``[some, others]``."""
     corners = boxes.astype(np.float32).T
     top, left = np.minimum(corners[:2], corners[2:])
@@ -51,7 +51,7 @@ def _overlaps(boxes: np.ndarray) -> Callable[[Any, Any], np.ndarray]:
     return of
 
 
-def _select(
+def select(
     scores: np.ndarray,
     overlap: Callable[[Any, Any], np.ndarray],
     size: int,
@@ -109,7 +109,7 @@ def _select_softly(
     return chosen, scores_selected
 
 
-def _check(ctx: Any, threshold: float) -> None:
+def check(ctx: Any, threshold: float) -> None:
     ctx.check(
         0 <= threshold <= 1,
         errors.InvalidArgumentError,
@@ -164,8 +164,8 @@ class NonMaxSuppressionV4(Op):
 
     def host_kernel(ctx, inputs, attrs):
         boxes, scores, size, threshold, least = inputs
-        _check(ctx, float(threshold))
-        selected, _ = _select(scores, _overlaps(boxes), int(size), float(threshold), float(least))
+        check(ctx, float(threshold))
+        selected, _ = select(scores, overlaps_of(boxes), int(size), float(threshold), float(least))
         return _padded(selected, int(size), attrs["pad_to_max_output_size"], np.int32), np.int32(len(selected))
 
 
@@ -188,15 +188,15 @@ class NonMaxSuppressionV5(Op):
 
     def host_kernel(ctx, inputs, attrs):
         boxes, scores, size, threshold, least, sigma = inputs
-        _check(ctx, float(threshold))
+        check(ctx, float(threshold))
         ctx.check(
             float(sigma) >= 0,
             errors.InvalidArgumentError,
             "soft_nms_sigma_val must be >= 0\n"
             + errors.message(f"soft_nms_sigma {sigma}", "a number of 0 or more", "soft_nms_sigma=0.5"),
         )
-        selected, selected_scores = _select(
-            scores, _overlaps(boxes), int(size), float(threshold), float(least), float(sigma)
+        selected, selected_scores = select(
+            scores, overlaps_of(boxes), int(size), float(threshold), float(least), float(sigma)
         )
         pad = attrs["pad_to_max_output_size"]
         return (
@@ -224,7 +224,7 @@ class NonMaxSuppressionWithOverlaps(Op):
 
     def host_kernel(ctx, inputs, attrs):
         overlaps, scores, size, threshold, least = inputs
-        selected, _ = _select(
+        selected, _ = select(
             scores, lambda some, others: overlaps[np.ix_(some, others)], int(size), float(threshold), float(least)
         )
         return np.array(selected, np.int32)
@@ -270,7 +270,7 @@ class CombinedNonMaxSuppression(Op):
 
     def host_kernel(ctx, inputs, attrs):
         boxes, scores, each, total, threshold, least = inputs
-        _check(ctx, float(threshold))
+        check(ctx, float(threshold))
         batch, _, forms, _ = boxes.shape
         classes = scores.shape[2]
         size = min(int(total), int(each) * classes) if attrs["pad_per_class"] else int(total)
@@ -280,8 +280,8 @@ class CombinedNonMaxSuppression(Op):
             candidates = []
             for kind in range(classes):
                 own = boxes[image, :, kind if forms > 1 else 0]
-                chosen, selected_scores = _select(
-                    scores[image, :, kind], _overlaps(own), int(each), float(threshold), float(least)
+                chosen, selected_scores = select(
+                    scores[image, :, kind], overlaps_of(own), int(each), float(threshold), float(least)
                 )
                 candidates += [(score, kind, own[index]) for index, score in zip(chosen, selected_scores, strict=True)]
             candidates.sort(key=lambda item: -item[0])

@@ -17,7 +17,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes
-from anabranch.ops.shared.array_rules import like, refuse, require
+from anabranch.ops.shared.array_rules import known, like, refuse, require
 
 _COUNT = NotDifferentiable("a count is an integer, and TensorFlow gives weights no gradient")
 
@@ -151,14 +151,21 @@ def bincount(
         tensor = convert_to_tensor(arr, name="arr")
         if tensor.dtype.base != dtypes.int32:
             tensor = build("Cast", tensor, DstT=dtypes.int32)
+        amounts = convert_to_tensor(np.zeros(0), dtypes.as_dtype(dtype)) if weights is None else weights
+        if minlength is not None:
+            minlength = convert_to_tensor(minlength, dtypes.int32, name="minlength")
+        if maxlength is not None:
+            maxlength = convert_to_tensor(maxlength, dtypes.int32, name="maxlength")
+        least, most = (None if limit is None else known(limit) for limit in (minlength, maxlength))
+        if least is not None and most is not None and least >= most:  # whatever the numbers are
+            return build("Bincount", tensor, maxlength, amounts)
         flat = build("Reshape", tensor, [-1])
         filled = build("Cast", build("Greater", build("Size", flat), 0), DstT=dtypes.int32)
         size = build("Mul", filled, build("Add", build("Max", flat, 0), 1, name="add"), name="mul")
         if minlength is not None:
-            size = build("Maximum", convert_to_tensor(minlength, dtypes.int32, name="minlength"), size)
+            size = build("Maximum", minlength, size)
         if maxlength is not None:
-            size = build("Minimum", convert_to_tensor(maxlength, dtypes.int32, name="maxlength"), size)
-        amounts = convert_to_tensor(np.zeros(0), dtypes.as_dtype(dtype)) if weights is None else weights
+            size = build("Minimum", maxlength, size)
         return build("Bincount", tensor, size, amounts)
 
 

@@ -276,6 +276,14 @@ def test_cumulative_gradients():
     assert run(tf.gradients(tf.cumprod(x), x)[0]).tolist() == [1.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("values", [[1, 2, 2, 7], []], ids=str)
+@pytest.mark.parametrize(("least", "most"), [(5, 5), (np.int64(6), 4), (3, 0)])
+def test_the_number_of_bins_is_known_if_no_fewer_are_asked_for_than_are_allowed(values, least, most):
+    counts = tf.bincount(np.array(values, np.int32), minlength=least, maxlength=most)
+    assert counts.shape.as_list() == [most]
+    assert run(counts).tolist() == np.bincount(np.array(values, np.int64), minlength=8)[:most].tolist()
+
+
 def test_bincount():
     arr = tf.constant([1, 1, 3, 0], tf.int32)
     weights = tf.constant([1.0, 2.0, 3.0, 4.0])
