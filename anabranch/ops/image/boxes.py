@@ -13,7 +13,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes, shapes
-from anabranch.ops.image.non_max_suppression import check, overlaps_of, select
+from anabranch.ops.image.non_max_suppression import check_threshold, overlaps_of, select
 
 _HALVES = "float half"
 _NO_GRADIENT = NotDifferentiable("which boxes are kept is a choice")
@@ -21,7 +21,7 @@ _NO_GRADIENT = NotDifferentiable("which boxes are kept is a choice")
 
 def _suppress(ctx: Any, boxes: np.ndarray, scores: np.ndarray, size: Any, overlap: Any, least: Any) -> np.ndarray:
     """Indices of boxes by falling score that overlap none before by more than a part of their union."""
-    check(ctx, float(overlap))
+    check_threshold(ctx, float(overlap))
     chosen, _ = select(scores, overlaps_of(boxes), int(size), float(overlap), float(least))
     return np.array(chosen, np.int32)
 

@@ -109,7 +109,8 @@ def _select_softly(
     return chosen, scores_selected
 
 
-def check(ctx: Any, threshold: float) -> None:
+def check_threshold(ctx: Any, threshold: float) -> None:
+    """Fail the step unless an overlap is a part of a whole."""
     ctx.check(
         0 <= threshold <= 1,
         errors.InvalidArgumentError,
@@ -164,7 +165,7 @@ class NonMaxSuppressionV4(Op):
 
     def host_kernel(ctx, inputs, attrs):
         boxes, scores, size, threshold, least = inputs
-        check(ctx, float(threshold))
+        check_threshold(ctx, float(threshold))
         selected, _ = select(scores, overlaps_of(boxes), int(size), float(threshold), float(least))
         return _padded(selected, int(size), attrs["pad_to_max_output_size"], np.int32), np.int32(len(selected))
 
@@ -188,7 +189,7 @@ class NonMaxSuppressionV5(Op):
 
     def host_kernel(ctx, inputs, attrs):
         boxes, scores, size, threshold, least, sigma = inputs
-        check(ctx, float(threshold))
+        check_threshold(ctx, float(threshold))
         ctx.check(
             float(sigma) >= 0,
             errors.InvalidArgumentError,
@@ -270,7 +271,7 @@ class CombinedNonMaxSuppression(Op):
 
     def host_kernel(ctx, inputs, attrs):
         boxes, scores, each, total, threshold, least = inputs
-        check(ctx, float(threshold))
+        check_threshold(ctx, float(threshold))
         batch, _, forms, _ = boxes.shape
         classes = scores.shape[2]
         size = min(int(total), int(each) * classes) if attrs["pad_per_class"] else int(total)
