@@ -15,7 +15,7 @@ SIZES = [(3, 4), (9, 12), (1, 1), (7, 9)]
 
 def resized(xp, x, size, align, centres, taps):
     attrs = {"align_corners": align, "half_pixel_centers": centres}
-    return resize._resize(types.SimpleNamespace(xp=xp), x, size, attrs, taps)
+    return resize._resize(types.SimpleNamespace(xp=xp, host=True, platform="cpu"), x, size, attrs, taps)
 
 
 @pytest.mark.parametrize("taps", METHODS, ids=[taps.__name__ for taps in METHODS])
