@@ -219,6 +219,12 @@ def listing(module: str) -> list[str]:
     return sorted(names)
 
 
+def _is_imported() -> bool:
+    """Whether the finder that calls this is asked by an import, and not by `importlib.util.find_spec`."""
+    asking = sys._getframe(2).f_back  # of the search through all finders, which has called the finder
+    return asking is not None and asking.f_code.co_name == "_find_and_load_unlocked"
+
+
 class Finder:
     """Find ``tensorflow`` and what is below it."""
 
@@ -226,11 +232,13 @@ class Finder:
     def find_spec(
         fullname: str, path: Sequence[str] | None = None, target: Any = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The specification of a module; ImportError with advice for what is not there."""
+        """The specification of a module. What is not there has none, and an import of it is told what to write."""
         if fullname != NAME and not fullname.startswith(NAME + "."):
             return None
         module = below(fullname)
         if module and internals.places(module) is None and namespace(module) is None:
+            if not _is_imported():
+                return None
             parent, _, name = module.rpartition(".")
             if hasattr(_facade(parent) if parent else sys.modules[NAME], name):  # what `pydoc.locate` tries first
                 advice = f"from {fullname.rpartition('.')[0]} import {name}"

@@ -136,44 +136,6 @@ def jit_scope(compile_ops: Any = True, separate_compiled_gradients: bool = False
     yield
 
 
-# ------------------------------------------------------------------------------------------------------------- devices
-PhysicalDevice = collections.namedtuple("PhysicalDevice", ["name", "device_type"])
-
-
-@public("config.experimental.list_physical_devices", "config.list_physical_devices")
-def list_physical_devices(device_type: str | None = None) -> list[Any]:
-    """The devices of this machine, of one type if it is given (``"CPU"``, ``"GPU"``)."""
-    with tf.Session(graph=tf.Graph()) as session:
-        listed = [device for device in session.list_devices() if device.device_type in ("CPU", "GPU", "TPU")]
-    counts: collections.Counter[str] = collections.Counter()
-    devices = []
-    for device in listed:
-        devices.append(
-            PhysicalDevice(f"/physical_device:{device.device_type}:{counts[device.device_type]}", device.device_type)
-        )
-        counts[device.device_type] += 1
-    return [device for device in devices if device_type in (None, device.device_type)]
-
-
-@public("config.experimental.set_memory_growth")
-def set_memory_growth(device: Any, enable: bool) -> None:
-    """Accepted before the first session; memory is taken as ``XLA_PYTHON_CLIENT_PREALLOCATE`` says.
-
-    Raises:
-        ValueError: there is no such device.
-    """
-    if device not in list_physical_devices():
-        raise ValueError(errors.message(f"{device}", "a device of list_physical_devices()", "one of them"))
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false" if enable else "true")
-
-
-@public("config.experimental.get_memory_growth")
-def get_memory_growth(device: Any) -> bool:
-    """Whether memory is taken as it is needed."""
-    del device
-    return os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true").lower() == "false"
-
-
 # -------------------------------------------------------------------------------------------------- critical sections
 @public("CriticalSection")
 class CriticalSection:

@@ -4,6 +4,7 @@ Start with :mod:`anabranch.eager.mode`; ``docs/eager.md`` is the guide, ``docs/n
 """
 
 from anabranch.eager import derivatives as _derivatives  # noqa: F401
+from anabranch.eager import devices as _devices  # noqa: F401
 from anabranch.eager import forward as _forward  # noqa: F401
 from anabranch.eager import function as _function  # noqa: F401
 from anabranch.eager import mode as _mode  # noqa: F401 - imported for what it publishes

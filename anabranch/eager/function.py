@@ -49,6 +49,21 @@ MANY_TRACES = 5
 """Traces in a row, without a call that found one, after which a function warns."""
 
 
+_runs_eagerly = False
+
+
+@public("config.experimental_run_functions_eagerly")
+def run_functions_eagerly(run_eagerly: bool) -> None:
+    """Say whether calls of :func:`function` run the Python function itself, line by line, as a debugger needs it.
+
+    Example:
+        >>> import anabranch as tf
+        >>> tf.config.experimental_run_functions_eagerly(False)
+    """
+    global _runs_eagerly
+    _runs_eagerly = bool(run_eagerly)
+
+
 @contextlib.contextmanager
 def _watching_variables(refuse: str) -> Iterator[list[Any]]:
     """The variables that are made inside the block; ``refuse`` names the function that may make none, if it is one."""
@@ -143,6 +158,8 @@ class Function:
 
     # ---------------------------------------------------------------------------------------------------------- calling
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _runs_eagerly:
+            return self._python_function(*args, **kwargs)
         if current_builder().defers:
             return self._call_in_graph(args, kwargs)
         if not kwargs and self._input_signature is None:  # tensors and composites alone: the short way

@@ -31,6 +31,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.metadata
+import importlib.util
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -131,6 +133,14 @@ def require_cpu_devices(wanted: int) -> None:
                 f"or set {CPU_DEVICES}={wanted} in the environment",
             ),
         )
+
+
+def may_find_accelerators() -> bool:
+    """Whether JAX might find other devices than CPUs when it starts: what can be told without starting it."""
+    if choices.started or os.environ.get("JAX_PLATFORMS", "") == "cpu":
+        return choices.started
+    plugins = importlib.metadata.entry_points(group="jax_plugins")
+    return bool(plugins) or any(importlib.util.find_spec(name) is not None for name in ("jax_plugins", "libtpu"))
 
 
 def start(module: Any, imported_before: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pydoc
 import subprocess
 import sys
@@ -61,6 +62,14 @@ def test_functions_are_found_by_their_paths(tf: Any) -> None:
     with pytest.raises(ModuleNotFoundError, match="Instead: from tensorflow import identity") as refused:
         importlib.import_module("tensorflow.identity")
     assert refused.value.name == "tensorflow.identity"
+
+
+@pytest.mark.parametrize("name", ["tensorflow.nothing", "tensorflow.contrib.nothing", "tensorflow.identity"])
+def test_what_is_not_a_module_has_no_specification(tf: Any, name: str) -> None:
+    assert importlib.util.find_spec(name) is None
+    assert importlib.util.find_spec("tensorflow.python.ops.array_ops") is not None
+    with pytest.raises(ModuleNotFoundError, match="Instead: "):
+        importlib.import_module(name)
 
 
 def test_the_dictionary_of_a_module_has_its_names(tf: Any) -> None:
