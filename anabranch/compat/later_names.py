@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import os
 import threading

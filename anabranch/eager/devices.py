@@ -197,7 +197,7 @@ def set_virtual_device_configuration(device: Any, virtual_devices: Sequence[Virt
             errors.message(
                 f"{len(limits)} parts of {device.name}",
                 "a GPU as a whole",
-                "tf.GPUOptions(per_process_gpu_memory_fraction=0.5) for a limit of memory; parts for tests: those of the CPU",
+                "tf.GPUOptions(per_process_gpu_memory_fraction=0.5) for a limit of memory",
             )
         )
     wanted = list(virtual_devices)

@@ -1,4 +1,4 @@
-"""`tf.config.experimental`: which devices there are; answers as TensorFlow 1.15.5 gives them on a machine with a CPU."""
+"""`tf.config.experimental`: which devices there are; answers as TensorFlow 1.15.5 gives them with a CPU alone."""
 
 from __future__ import annotations
 
