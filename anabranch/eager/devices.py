@@ -149,7 +149,7 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
         + errors.message(
             f"{[device.name for device in chosen]} as the devices to use",
             f"those that were found: {[device.name for device in get_visible_devices(device_type)]}",
-            f"set CUDA_VISIBLE_DEVICES={numbers!r}, or JAX_PLATFORMS='cpu', in the environment; the CPU is always there",
+            f"set CUDA_VISIBLE_DEVICES={numbers!r}, or JAX_PLATFORMS='cpu' in the environment; the CPU is always there",
         )
     )
 
