@@ -76,7 +76,7 @@ def _known(device: Any) -> PhysicalDevice:
                 f"{device!r}", "a device of the machine", "one of tf.config.experimental.list_physical_devices()"
             )
         )
-    return device  # type: ignore[no-any-return]
+    return device
 
 
 @public("config.experimental.list_physical_devices", "config.list_physical_devices")
