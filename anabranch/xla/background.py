@@ -107,6 +107,11 @@ def _say_nothing_of_ended() -> None:
     threading.excepthook = lambda problem: None if problem.exc_type is Ended else unhandled(problem)
 
 
+def is_busy() -> bool:
+    """Whether threads of the background trace or compile."""
+    return bool(_threads)
+
+
 def raise_if_ended() -> None:
     """Raise in a thread of the background that is to end, before it does what may last."""
     thread = threading.current_thread()

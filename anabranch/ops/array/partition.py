@@ -129,18 +129,6 @@ def _counted(found: list[np.ndarray], index: np.ndarray, count: bool) -> list[np
     return [*found, np.bincount(index).astype(found[1].dtype)] if count else found
 
 
-def _numbering(count: bool) -> Any:
-    """The maker of what numbers the distinct ones of as many integers as there are."""
-
-    def make(operands: Any, attrs: Any) -> Any:
-        (x,) = operands
-        if x.ndim != 1 or x.dtype not in (np.int32, np.int64):
-            return None
-        return lambda x: _unique(None, x, 0, attrs["out_idx"], count)
-
-    return make
-
-
 def _unique_vector(c: Any) -> shapes.RawShape:
     return c.with_rank("x", 1)
 
@@ -173,7 +161,6 @@ class Unique(Op):
     attrs = {"T": Type(), "out_idx": Index()}
     effect = PURE
     cost = Cost.HEAVY
-    any_size = _numbering(False)
     role = Role.DISTINCT
     gradient = _POSITIONS
 
@@ -213,7 +200,6 @@ class UniqueWithCounts(Op):
     attrs = {"T": Type(), "out_idx": Index()}
     effect = PURE
     cost = Cost.HEAVY
-    any_size = _numbering(True)
     role = Role.DISTINCT
     gradient = _POSITIONS
 

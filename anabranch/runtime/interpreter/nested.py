@@ -235,6 +235,9 @@ class _Body:
         self.count = len(body.outputs)
         self.values = [i for i, arg in enumerate(body.args) if not arg.dtype.is_ref]
         self.tier = "interpreted" if waits else runner.plan.options.tier
+        self.waits = waits
+        """Whether it is to be interpreted, also where another plan has had it compiled: this one may be found to be
+        quicker without."""
         self.straight = runner.bodies.straight(self.plan) if step.stats is None else None
         self.slots: list[Slot] = []
         """The variables that straight code reads. It writes none, but what the loop runs besides may."""
@@ -251,7 +254,7 @@ class _Body:
 
     def taken(self, operands: list[Any]) -> list[Any]:
         """The operands as the body takes them: straight code is for arrays of the host, not for what programs give."""
-        if self.straight is None or self.plan.tier != "interpreted":
+        if not self._runs_straight():
             return operands
         return [None if value is None else to_host(value) for value in operands]
 
@@ -259,6 +262,9 @@ class _Body:
         """Run the body once."""
         with self.quiet():
             return self.run(operands)
+
+    def _runs_straight(self) -> bool:
+        return self.straight is not None and (self.waits or self.plan.tier == "interpreted")
 
     def _is_best_straight(self) -> bool:
         """Whether a program takes longer to call than it saves, or would be parts of a body whose sizes change."""
@@ -274,7 +280,7 @@ class _Body:
         self.plan.runs += 1
         values = [operands[i] for i in self.values]
         outcome = None
-        if self.straight is not None and self.plan.tier == "interpreted":
+        if self.straight is not None and self._runs_straight():
             read = [slot.version.host() for slot in self.slots if slot.version is not None]
             outcome = self.straight.run(values + read)
         if outcome is not None:
@@ -282,6 +288,8 @@ class _Body:
         else:
             cost = self.plan.cost.run if self.plan.tier == "interpreted" else policy.PROGRAM_RUN
             results = self.runner.run(values, self.step)
+            if self.waits and self.plan.tier == "compiled":
+                results = [to_host(value) for value in results]
         if self.straight is not None and self.straight.bug is not None:
             faults.warn(self.straight.bug, "straight")
         self.step.nested_cost[0] += cost
@@ -319,7 +327,8 @@ def _execute(
         inner = _Body(runner, chosen.body, live, manager, step, waits)
         changing = inner.live if len(inner.live) < inner.count else None
         results = inner.taken(operands)
-        most = step.nested_cost[0] + runner.plan.cost.compile if restart else float("inf")
+        hot = restart and not policy.was_slower(runner.plan)
+        most = step.nested_cost[0] + runner.plan.cost.compile if hot else float("inf")
         with inner.quiet():
             while control.truth(to_host(condition.run(results)[0])):
                 step.token.raise_if_cancelled()

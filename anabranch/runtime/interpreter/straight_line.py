@@ -124,8 +124,8 @@ class Straight:
 
     @property
     def serves_many(self) -> bool:
-        """Whether there is code for many kinds of arguments that come again and again."""
-        return self._made_for_recurring > 0
+        """Whether there is code for many kinds of arguments: those that come again and again, or all that have come."""
+        return self._made_for_recurring > 0 or (len(self._codes) == MOST_FORMS and not self._recurring)
 
     def run(self, values: Sequence[Any], draws: Draws | None = None) -> tuple[list[Any], float] | None:
         """The results for these arguments and what they cost; None if the interpreter is to run the body."""

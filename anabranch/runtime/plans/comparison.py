@@ -9,7 +9,10 @@ the data have grown. If it is not, the plan is compiled for good. Either way not
 
 Where no interpreted run was seen, since the programs were on disk, what the price model says takes its place, if the
 compiled runs take `UNSEEN` times as long. A plan is never interpreted for longer than a few compiled runs take to find
-out. Seeded plans never go back: the clock is not to change what they run.
+out. While programs of any plan are traced in this process steps are slower: up to `PASSED_OVER` such runs count for
+neither form. Loops whose bodies were interpreted before run so again, also where the compiled form has had the bodies
+compiled on their own (:mod:`anabranch.runtime.interpreter.nested`). Seeded plans never go back: the clock is not to
+change what they run.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from __future__ import annotations
 import statistics
 from collections import deque
 from typing import Any
+
+from anabranch.xla import background
 
 COMPARED = 16
 """Runs of either form that are compared."""
@@ -28,6 +33,8 @@ SLOWER = 1.25
 """By how much a compiled run must be slower for the plan to go back, which costs the runs that look at it once more."""
 UNSEEN = 2.5
 """The same where what the price model says stands for the interpreted runs; it is wrong by two at times."""
+PASSED_OVER = 32
+"""Runs that do not count since programs were compiled beside them; with more, they are how the plan runs."""
 TRIED = 12
 """Runs that the interpreter has to show that it is quicker."""
 MOST_TRIED = 40.0
@@ -44,17 +51,21 @@ class Comparison:
         self._interpreted: deque[float] = deque(maxlen=COMPARED)
         self._compiled: list[float] = []
         self._again: list[float] = []
+        self._passed_over = 0
 
     def note(self, plan: Any) -> None:
         """Take the time of a run that has ended into account."""
-        if plan.tier == "compiled":
+        busy = background.is_busy()
+        if busy and (plan.tier == "compiled" or self.went_back) and self._passed_over < PASSED_OVER:
+            self._passed_over += 1
+        elif plan.tier == "compiled":
             self._compiled.append(plan.took)
             if len(self._compiled) == SETTLING + COMPARED:
                 self._judge(plan)
         elif self.went_back:
             self._again.append(plan.took)
             self._judge_again(plan)
-        elif plan.ahead is None or len(self._interpreted) < COMPARED:  # while a program is traced, steps are slower
+        elif not busy or len(self._interpreted) < COMPARED:
             self._interpreted.append(plan.took)
 
     def _judge(self, plan: Any) -> None:

@@ -292,14 +292,14 @@ def choose(plan: Any, tier: str) -> tuple[str, str]:
     return _by_schedule(plan) if is_scheduled(plan) else _by_clock(plan)
 
 
-def _was_slower(plan: Any) -> str:
+def was_slower(plan: Any) -> str:
     """Why a plan goes back to the interpreter; empty if it does not."""
     return plan.kept_interpreted or (plan.comparison.went_back if plan.comparison is not None else "")
 
 
 def _by_clock(plan: Any) -> tuple[str, str]:
     cost: Cost = plan.cost
-    if slower := _was_slower(plan):
+    if slower := was_slower(plan):
         return "interpreted", slower
     if plan.ahead is not None and not plan.ahead.done:
         return "interpreted", "its programs are being compiled meanwhile"
@@ -322,7 +322,7 @@ def _by_clock(plan: Any) -> tuple[str, str]:
 
 def is_due(plan: Any) -> bool:
     """Whether it is time to begin to compile a plan beside its interpreted runs."""
-    if not may_compile(plan) or _was_slower(plan):
+    if not may_compile(plan) or was_slower(plan):
         return False
     cost: Cost = plan.cost
     if not is_scheduled(plan):

@@ -12,6 +12,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.core import cache
+from anabranch.runtime.interpreter import straight_line
 from anabranch.runtime.plans import ahead, comparison, policy, shape_families
 from anabranch.runtime.worker import Worker
 from anabranch.xla import background, disk_cache, engine, startup
@@ -276,7 +277,7 @@ def test_what_programs_hand_on_to_others_is_known_beside_the_steps(clock):
             results[tier] += [session.run(step, feeds[i % 6]) for i in range(6)]
             told = session.explain(step, feeds[0])
     assert "tier: compiled" in told
-    assert "(While)" not in told  # what runs on the host is told one by one
+    assert "While)" not in told  # what runs on the host is told one by one
     assert there == len(programs._shared)  # no step compiles
     for mine, others in zip(results["auto"], results["interpreted"], strict=True):
         for first, second in zip(mine, others, strict=True):
@@ -291,7 +292,7 @@ def test_a_loop_beside_sizes_that_data_decide_is_no_small_piece():
             session.run(step, feeds[i % 6])
         told = session.explain(step, feeds[0])
     assert "(Where)" in told
-    assert "(While)" not in told  # what runs on the host is told one by one
+    assert "While)" not in told  # what runs on the host is told one by one
 
 
 def test_a_deterministic_session_comes_before_the_devices_start(monkeypatch):
@@ -435,6 +436,96 @@ def test_a_plan_whose_compiled_form_is_not_slower_stays_compiled(clock, seconds,
             session.run(fetches, {x: ROW})
         assert _plan(session).comparison is None
         assert _plan(session).tier == "compiled"
+
+
+def test_runs_beside_compilations_are_passed_over(clock, seconds, monkeypatch):
+    v, x, fetches = _step()
+    with tf.Session() as session:
+        session.run(v.initializer)
+        seconds["compiled"] = 0.006
+        _compiled_after_runs(session, clock, fetches, {x: ROW})
+        monkeypatch.setattr(background, "is_busy", lambda: True)
+        for _ in range(comparison.PASSED_OVER):
+            session.run(fetches, {x: ROW})
+        assert _plan(session).tier == "compiled"
+        for _ in range(comparison.SETTLING + comparison.COMPARED):  # always beside others: so they are what it takes
+            session.run(fetches, {x: ROW})
+        assert _plan(session).tier == "interpreted"
+
+
+def _growing(rows, trips):
+    """A loop whose variable gets a row more in each iteration, and in which much is computed."""
+
+    def body(i, a):
+        for _ in range(60):
+            a = tf.tanh(a) + 0.1
+        return i + 1, tf.concat([a, a[:1]], 0)
+
+    shapes = [tf.TensorShape([]), tf.TensorShape([None, 4])]
+    return tf.while_loop(lambda i, a: i < trips, body, [0, rows], shape_invariants=shapes)[1]
+
+
+def test_bodies_are_interpreted_again_when_a_plan_goes_back(clock, seconds, monkeypatch):
+    x = tf.placeholder(tf.float32, [1, 4])
+    v = tf.Variable(tf.ones([4, 4]))
+    fetches = [tf.reduce_sum(_growing(tf.matmul(x, v), 3)), v.assign_add(0.1 * v).op]
+    feeds = {x: np.ones((1, 4), np.float32)}
+    served = []
+    run = straight_line.Straight.run
+
+    def noted(self, *args):
+        served.append(run(self, *args))
+        return served[-1]
+
+    monkeypatch.setattr(straight_line.Straight, "run", noted)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        seconds["compiled"] = 0.006
+        _compiled_after_runs(session, clock, fetches, feeds)
+        while _plan(session).tier == "compiled":
+            del served[:]
+            session.run(fetches, feeds)
+        assert len(served) < 7  # the body has been compiled on its own
+        del served[:]
+        row = session.run(v).sum(0)
+        total = session.run(fetches, feeds)[0]
+        assert len(served) == 7
+        assert None not in served
+    rows = row[None]
+    for _ in range(3):
+        for _ in range(60):
+            rows = np.tanh(rows) + 0.1
+        rows = np.concatenate([rows, rows[:1]])
+    np.testing.assert_allclose(total, rows.sum(), rtol=1e-5)
+
+
+def test_a_body_on_the_host_that_has_code_for_all_its_sizes_is_not_compiled(clock):
+    x, mask = tf.placeholder(tf.float32, [6, 4]), tf.placeholder(tf.bool, [6])
+    v = tf.Variable(tf.ones([4]))
+    kept = tf.boolean_mask(x * v, mask)
+
+    def body(i, a):
+        for _ in range(60):
+            a = tf.tanh(a) + 0.1
+        return i + 1, a + tf.reduce_mean(a * kept, 0)
+
+    h = tf.while_loop(lambda i, a: i < 20, body, [0, v], shape_invariants=[tf.TensorShape([]), tf.TensorShape([4])])[1]
+    fetches = [tf.reduce_sum(h), v.assign_add(0.1 * h).op]
+    feeds = [{x: np.ones((6, 4), np.float32), mask: np.arange(6) <= i} for i in range(4)]
+    with tf.Session() as session:
+        session.run(v.initializer)
+        for i in range(2 * shape_families.MOST_RUNS):
+            session.run(fetches, feeds[i % 4])
+        clock.tick = 10.0
+        session.run(fetches, feeds[0])
+        _finish()
+        clock.tick, there = 0.0, len(programs._shared)
+        for i in range(20):
+            session.run(fetches, feeds[i % 4])
+        told = session.explain(fetches, feeds[0])
+    assert "tier: compiled" in told
+    assert "host     while (" in told
+    assert there == len(programs._shared)
 
 
 def test_a_seeded_plan_and_one_whose_tier_was_asked_for_compare_nothing(clock):
