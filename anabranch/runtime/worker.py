@@ -529,7 +529,7 @@ class Worker:
         changes = graph._changes
         planned: shape_families.Planned | None = self._plans.get(key, changes)
         if planned is not None:
-            if planned.plan.tier != "interpreted" or family_key is None:
+            if planned.plan.tier != "interpreted" or family_key is None or policy.is_paid_for(planned.plan):
                 return planned
             family = self._families.get(family_key, changes)
             if family is None or not family.is_compiled:
@@ -564,8 +564,10 @@ class Worker:
                 )
                 self._expect(planned.plan)
             else:
-                planned = self._planned(make_plan(fetches, feeds))
-                planned.plan.runs = runs
+                planned = self._plans.peek(key, changes) or self._planned(make_plan(fetches, feeds))
+                planned.plan.runs = max(runs, planned.plan.runs)
+                if runs:  # it has come so often that it is worth its programs
+                    policy.pay_for(planned.plan)
             self._plans.put(key, planned, changes)
         return planned
 

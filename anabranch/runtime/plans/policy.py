@@ -332,6 +332,19 @@ def is_due(plan: Any) -> bool:
     return plan.runs >= most or _spent(plan, plan.runs) >= cost.compile / 2
 
 
+def is_paid_for(plan: Any) -> bool:
+    """Whether interpreted runs have taken so long that a plan is to have programs of its own, or it has them."""
+    if is_scheduled(plan):
+        return False
+    there = plan.ahead is not None and plan.ahead.result is not None
+    return there or (may_compile(plan) and plan.paid * 1e6 >= plan.cost.compile)
+
+
+def pay_for(plan: Any) -> None:
+    """Have a plan compiled beside its next runs."""
+    plan.paid = max(plan.paid, plan.cost.compile * 1e-6)
+
+
 def _spent(plan: Any, runs: int) -> float:
     cost: Cost = plan.cost
     return cost.start + cost.run * runs + (plan.spent or cost.bodies)

@@ -295,6 +295,43 @@ def test_a_loop_beside_sizes_that_data_decide_is_no_small_piece():
     assert "While)" not in told  # what runs on the host is told one by one
 
 
+def test_shapes_that_have_programs_of_their_own_run_these_where_others_share_a_plan(clock):
+    x, v = tf.placeholder(tf.float32, [None, None]), tf.Variable(np.ones((8, 8), np.float32))
+    y = tf.matmul(x, x, transpose_b=True)
+    fetches = [tf.reduce_sum(tf.tanh(y)), v.assign_add(tf.matmul(v, v) * 0.01).op]
+
+    def run(rows):
+        return session.run(fetches, {x: np.ones((rows, 2 * rows), np.float32)})[0]
+
+    def plan_of(rows):
+        plans = [plan for plan, _ in session._worker._plans.values() if plan.feed_shapes == ((rows, 2 * rows),)]
+        return plans[0] if plans else None
+
+    with tf.Session() as session:
+        session.run(v.initializer)
+        for rows in range(2, 2 + shape_families.MOST_PLANS):
+            run(rows)
+        clock.tick = 10.0
+        run(2)
+        _finish()
+        for rows in (20, 21, 22):  # a plan for all others
+            run(rows)
+            _finish()
+        (family,) = [family for family in session._worker._families.values() if family is not None]
+        assert family.is_compiled
+        assert plan_of(2).ahead is not None  # its programs are there, and were not needed yet
+        np.testing.assert_allclose(run(2), 4 * np.tanh(4.0), rtol=1e-5)
+        assert plan_of(2).tier == "compiled"
+        clock.tick = 0.0
+        for _ in range(policy.MAX_INTERPRETED_RUNS + 1):
+            run(30)
+        assert plan_of(30).tier == "interpreted"
+        for _ in range(3):  # it has come so often that it is worth programs
+            run(30)
+            _finish()
+        assert plan_of(30).tier == "compiled"
+
+
 def test_a_deterministic_session_comes_before_the_devices_start(monkeypatch):
     monkeypatch.setattr(startup, "choices", startup.Choices())
     monkeypatch.delenv(startup.THREADS, raising=False)
