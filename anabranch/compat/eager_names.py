@@ -13,6 +13,7 @@ from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.tensor import Tensor
 from anabranch.eager import derivatives, mode, recording, tape
+from anabranch.eager.devices import LogicalDevice, PhysicalDevice, VirtualDeviceConfiguration
 from anabranch.eager.function import defun, function
 from anabranch.eager.mode import EAGER, eager_mode, executing_eagerly, graph_mode
 from anabranch.eager.tape import GradientTape, record_operation
@@ -213,6 +214,9 @@ global_seed = lambda: EAGER.seed  # noqa: E731
 internal_operation_seed = lambda: EAGER._last_id  # noqa: E731
 
 __all__ = [
+    "LogicalDevice",
+    "PhysicalDevice",
+    "VirtualDeviceConfiguration",
     "EagerTensor",
     "GradientTape",
     "context",

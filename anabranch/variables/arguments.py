@@ -91,16 +91,3 @@ def declared_shape(
             )
         return raw
     return None if validate_shape is False else initial_shape
-
-
-def check_outside_of_bodies(initial_value: Tensor, name: str) -> None:
-    """Refuse an initial value computed inside a branch or loop body: the variable is made outside it."""
-    maker = initial_value._maker
-    if maker is not None and not maker.body.is_root:
-        raise ValueError(
-            f"Initializer for variable {name} is from inside a control-flow construct, such as a loop or conditional. "
-            "When creating a variable inside a loop or conditional, use a lambda as the initializer.\n"
-            + errors.message(
-                f"initial value {initial_value._label} of a nested body", "one that can be computed outside", "a lambda"
-            )
-        )

@@ -15,7 +15,7 @@ from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, shapes
-from anabranch.variables import arguments, variable
+from anabranch.variables import arguments, lifting, variable
 from anabranch.variables.initialized_value import guarded
 from anabranch.variables.scope_state import VariableAggregation, VariableSynchronization
 from anabranch.variables.variable import Variable
@@ -66,7 +66,7 @@ class RefVariable(Variable):
                     self._variable = build("VariableV2", dtype=value.dtype.base, shape=raw, name=scope)
             else:
                 value = convert.convert_to_tensor(initial_value, dtype, "initial_value")
-                arguments.check_outside_of_bodies(value, own_name)
+                value = lifting.lifted(value, own_name)
                 raw = arguments.declared_shape(value, validate_shape, shape, expected_shape, own_name)
                 self._variable = build("VariableV2", dtype=value.dtype.base, shape=raw, name=scope)
             self._initial_value = value

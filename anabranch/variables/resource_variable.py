@@ -16,7 +16,7 @@ from anabranch.core.graph.default_graph import get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, shapes
-from anabranch.variables import arguments, variable
+from anabranch.variables import arguments, lifting, variable
 from anabranch.variables.initialized_value import guarded
 from anabranch.variables.scope_state import VariableAggregation, VariableSynchronization
 from anabranch.variables.variable import Variable
@@ -69,7 +69,7 @@ class ResourceVariable(Variable):
                     value = convert.convert_to_tensor(
                         initial_value() if is_function else initial_value, dtype, "initial_value"
                     )
-                arguments.check_outside_of_bodies(value, own_name)
+                value = lifting.lifted(value, own_name)
                 # The handle takes whatever is known of the shape, so there is nothing for validate_shape to refuse.
                 raw = arguments.declared_shape(value, None, shape, expected_shape, own_name)
                 shared = builder.resource_name(own_name)

@@ -173,3 +173,55 @@ def test_a_concrete_function_knows_its_arguments_by_name() -> None:
 def test_a_range_is_an_argument() -> None:
     count = tf.function(lambda numbers: tf.constant(len(list(numbers))))
     assert int(count(range(5))) == 5
+
+
+# ----------------------------------------------------------------------------------- variables, where a graph is built
+@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize(
+    ("initial", "begins"),
+    [
+        (lambda x: tf.ones([2]) * 2.0, [2.0, 2.0]),
+        (lambda x: tf.zeros_like(tf.random.normal([2])), [0.0, 0.0]),
+        (lambda x: tf.zeros(tf.shape(x)), [0.0, 0.0]),
+        (lambda x: tf.zeros_like(x), [0.0, 0.0]),
+        (lambda x: lambda: tf.ones([2]) * 3.0, [3.0, 3.0]),
+        (lambda x: tf.cond(tf.constant(True), lambda: tf.ones([2]), lambda: tf.zeros([2])), [1.0, 1.0]),
+    ],
+)
+def test_a_function_in_a_graph_makes_a_variable_that_begins_with_what_it_computes(
+    initial: Any, begins: list[float], use_resource: bool
+) -> None:
+    made: list[Any] = []
+
+    @tf.function
+    def function(x: Any) -> Any:
+        made.append(tf.Variable(initial(x), use_resource=use_resource))
+        return made[-1] + x
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        y = function(tf.constant([2.0, 3.0]))
+        session.run(tf.global_variables_initializer())
+        np.testing.assert_array_equal(session.run(made[0]), begins)
+        np.testing.assert_array_equal(session.run(y), np.add(begins, [2.0, 3.0]))
+
+
+def test_a_function_in_a_graph_makes_a_variable_by_name_and_in_a_branch() -> None:
+    def function(x: Any) -> Any:
+        with tf.variable_scope("a", reuse=tf.AUTO_REUSE):
+            return tf.get_variable("v", initializer=tf.ones([2]) * 4.0) + x
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.constant([2.0, 3.0])
+        y = tf.cond(tf.constant(True), lambda: tf.function(function)(x), lambda: x)
+        assert [v.name for v in tf.global_variables()] == ["a/v:0"]
+        session.run(tf.global_variables_initializer())
+        np.testing.assert_array_equal(session.run(y), [6.0, 7.0])
+
+
+@pytest.mark.parametrize(
+    ("initial", "text"), [(lambda x: x * 1.0, "Unable to lift"), (lambda x: lambda: x * 1.0, "of the nested body")]
+)
+def test_a_variable_that_begins_with_an_argument_is_refused(initial: Any, text: str) -> None:
+    function = tf.function(lambda x: tf.Variable(initial(x)) + x, autograph=False)
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=text):
+        function(tf.constant([2.0, 3.0]))
