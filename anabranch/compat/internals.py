@@ -202,6 +202,7 @@ summary.summary_iterator: train
 summary.plugin_asset: @summary.plugin_asset
 eager.context eager.backprop eager.def_function eager.function: =eager top
 eager.core eager.execute eager.tape eager.execution_callbacks eager.imperative_grad: =eager top
+eager.wrap_function: @eager.wrapped_function
 eager.test: test
 tf2 compat.v2_compat: =eager
 tools.freeze_graph: @compat.tools.freeze_graph graph_util

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,13 +16,14 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.graph import composites
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import GraphTensor, Operation
 from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import nest
 from anabranch.core.values.tensor_spec import TensorSpec
-from anabranch.eager import recording
+from anabranch.eager import graph_calls, recording
 from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.graph_function import GraphFunction
 from anabranch.eager.mode import EAGER
@@ -62,14 +64,15 @@ class ConcreteFunction:
             ]
             for argument, tensor in zip(arguments, signature.tensors, strict=True):
                 argument._handle = getattr(tensor, "_handle", None)
-            graph.lift = functools.partial(_value_in_call, graph, arguments, signature.tensors)
+            graph.lift = functools.partial(value_in_call, graph, arguments, signature.tensors)
             args, kwargs = signature.rebuild(arguments)
-            self.structured_input_signature = nest.map_structure(_spec_of, (tuple(args), dict(kwargs)))
+            self.structured_input_signature = nest.map_structure(spec_of, (tuple(args), dict(kwargs)))
             returned = python_function(*args, **kwargs)
             self.structured_outputs, flat, self._places = results_of(returned, graph, name)
             graph.lift = None
         self._leaves = nest.flatten(self.structured_outputs)
         self._function = GraphFunction.of_graph(graph, arguments, flat)
+        graph.inputs, graph.outputs, graph.structured_outputs = self.inputs, self.outputs, self.structured_outputs
 
     @property
     def inputs(self) -> list[GraphTensor]:
@@ -156,14 +159,21 @@ class ConcreteFunction:
 
     def call(self, tensors: Sequence[Any]) -> Any:
         """The results for these tensors."""
+        if current_builder().defers:
+            return self._call_in_graph(tensors)
         flat = self._function.call(tensors)
         places = self._places
         if type(places) is int:
             return flat[places]
         return None if places is None else filled(self.structured_outputs, self._leaves, places, flat)
 
+    def _call_in_graph(self, tensors: Sequence[Any]) -> Any:
+        scope = re.sub(r"[^A-Za-z0-9_.]", "", self.name).lstrip("_") or "function"
+        flat, op = graph_calls.call(self._function, [convert_to_tensor(tensor) for tensor in tensors], scope)
+        return in_place(self.structured_outputs, self._places, flat, op)
 
-def _value_in_call(
+
+def value_in_call(
     graph: FunctionGraph, arguments: Sequence[GraphTensor], given: Sequence[Any], tensor: GraphTensor
 ) -> EagerTensor:
     """The value that a tensor of a trace has in the call that the trace is made for.
@@ -194,7 +204,7 @@ def _value_in_call(
         return function.run([value for _, value in needed], ())[0]
 
 
-def _spec_of(leaf: Any) -> Any:
+def spec_of(leaf: Any) -> Any:
     return TensorSpec(leaf._shape, leaf.dtype.base, leaf.op.name) if isinstance(leaf, GraphTensor) else leaf
 
 

@@ -37,11 +37,16 @@ class FunctionGraph(Graph):
     traces = True
     keeps_variables = False
     only_handles = True
+    orders_effects = True
+    """Whether what takes a handle waits for the op that last wrote to its resource."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.root.runs_effects = True
         self.name = name
+        self.inputs: list[GraphTensor] = []
+        self.outputs: list[GraphTensor] = []
+        self.structured_outputs: Any = None
         self.captured: list[tuple[EagerTensor, GraphTensor]] = []
         """Values from outside, with the arguments that stand for them."""
         self.handles: list[tuple[EagerTensor, GraphTensor]] = []
@@ -88,6 +93,9 @@ class FunctionGraph(Graph):
         return EagerTensor(tensor.op._attrs["value"], tensor.dtype)
 
     def _operation_of(self, item: Any) -> Operation:
+        write = None if isinstance(item, Tensor | Operation) else getattr(item, "op", None)
+        if isinstance(write, Operation):  # a variable as it is after that
+            return super()._operation_of(write)
         tensor = item if isinstance(item, Tensor) else getattr(item, "handle", None)
         if isinstance(tensor, EagerTensor):
             inner: GraphTensor = self.adopt(tensor)
@@ -132,7 +140,12 @@ class FunctionGraph(Graph):
     ) -> Operation:
         own = definition.makes is not None and not attrs.get("shared_name")
         if own or definition.effect.kind == "random":  # named in the process, not in the graph
-            name = f"{(name or definition.type_name).rstrip('/')}_f{next(_numbers)}"
+            given = name or definition.type_name
+            other = f"{given.rstrip('/')}_f{next(_numbers)}"
+            if own and "shared_name" in attrs:
+                attrs = {**attrs, "shared_name": other}
+            else:
+                name = f"{other}/" if given.endswith("/") else other
         resources = [tensor for tensor in inputs if tensor.dtype is dtypes.resource]
         if not resources:
             return super()._create(definition, inputs, attrs, name, **rest)
@@ -145,6 +158,8 @@ class FunctionGraph(Graph):
         before = [self._written[tensor] for tensor in resources if tensor in self._written]
         controls = [*rest.pop("control_inputs", ()), *[op for op in dict.fromkeys(before) if op.body is body]]
         op = super()._create(definition, inputs, attrs, name, control_inputs=controls, **rest)
+        if not self.orders_effects:
+            return op
         if definition.effect.kind == "write" or (definition.effect.kind == "body" and definition.is_stateful):
             self._written.update(dict.fromkeys(resources, op))
         return op

@@ -32,6 +32,7 @@ from anabranch.eager import recording
 from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.mode import EAGER
 from anabranch.eager.tensor import EagerTensor
+from anabranch.rewrite import reach
 from anabranch.runtime.worker import LocalStep, RegisteredStep
 from anabranch.xla import engine, lists
 
@@ -198,7 +199,7 @@ class Derivative:
             xs = [inputs[i] for i in self._positions]
             self._slopes = gradients(targets, xs, list(self._starts), stop_gradients=xs) if targets and xs else []
         self._captured = graph.captured[captured_before:]
-        self.intermediates = tuple(_intermediates(graph, before, set(forward.feeds)))
+        self.intermediates = tuple(_intermediates(forward, before))
         self._functions: dict[tuple[GraphTensor, ...], GraphFunction] = {}
 
     def apply(
@@ -240,13 +241,15 @@ def _is_variable(tensor: GraphTensor) -> bool:
     return tensor.dtype.base is dtypes.resource and tensor.op.definition.makes == "variable"
 
 
-def _intermediates(graph: FunctionGraph, before: int, fed: set[GraphTensor]) -> list[GraphTensor]:
+def _intermediates(forward: GraphFunction, before: int) -> list[GraphTensor]:
     """Tensors of the first ``before`` ops that later ones take, and those that cannot be computed anew."""
+    fed = frozenset(forward.feeds)
+    run = reach.needed_ops(reach.body_roots(forward.results, forward.effects, fed), fed)
     found: dict[GraphTensor, None] = {}
-    for op in graph.root.operations:
+    for op in forward.graph.root.operations:
         if op._id >= before:
             found.update(dict.fromkeys(op._inputs))  # type: ignore[arg-type]
-        elif op.definition.is_stateful:
+        elif op.definition.is_stateful and op in run:
             found.update(dict.fromkeys(op._outputs))  # type: ignore[arg-type]
     return [
         tensor

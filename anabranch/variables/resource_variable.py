@@ -98,6 +98,22 @@ class ResourceVariable(Variable):
                         self._cached = self._snapshot = build("Identity", self._graph_element)
         self._add_to_collections(collections)
 
+    @classmethod
+    def outside_graph(cls, variable: ResourceVariable, name: str) -> ResourceVariable:
+        """A variable like one of a function's graph, for the current mode, where it has no value yet."""
+        found = cls.__new__(cls)
+        builder = current_builder()
+        handle = variable._handle.handle_data
+        raw = None if handle is None else handle.shape
+        shared = builder.resource_name(name)
+        found._handle = build("VarHandleOp", dtype=variable.dtype.base, shape=raw, shared_name=shared, name=f"{name}/")
+        found._name, found._dtype = f"{name}:0", variable.dtype.base
+        found._synchronization, found._aggregation = variable._synchronization, variable._aggregation
+        found._trainable, found._constraint, found._caching_device = variable._trainable, variable._constraint, None
+        found._initial_value = found._initializer_op = found._is_initialized_op = None
+        builder.note_variable(found)
+        return found
+
     def _restore(self, proto: Any, import_scope: str | None) -> None:
         self._handle = self._init_from_proto(proto, import_scope)
         self._dtype = self._handle.op._attrs["dtype"]

@@ -217,7 +217,9 @@ class VariableStore:
         if initializer is None:
             initializer = self._default_initializer(name, dtype)
         # A variable asked for in a branch or loop is made outside it, and so is what its initializer computes.
-        with current_builder().init_scope():
+        # A function that is traced makes it outside by itself, once those who watch its variables are told.
+        builder = current_builder()
+        with builder.init_scope() if builder.home is builder else contextlib.nullcontext():
             initial: Any = initializer
             variable_dtype = None
             if not from_value:

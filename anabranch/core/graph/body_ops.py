@@ -336,11 +336,11 @@ def _find_intermediate(body: Body, tensor: Tensor) -> Tensor:
 
 
 def copy_op(op: Operation, inputs: Iterable[Tensor], body: Body) -> Operation:
-    """A copy of an op in ``body`` with other inputs, under a name in the current name scope.
+    """A copy of an op in ``body``, which may be of another graph, with other inputs, named in the current name scope.
 
     It has copies of the op's bodies, but for those that are shared.
     """
-    graph = op.graph
+    graph = body.graph
     with graph.building(body), graph.control_dependencies(None), graph.bare_scopes():
         attrs = {key: _copied(value, body) for key, value in op._attrs.items() if key != "_class"}
         copy = graph._create(op.definition, list(inputs), attrs, op.name.rsplit("/", 1)[-1])
@@ -368,7 +368,7 @@ def copy_body(body: Body, parent: Body) -> Body:
 
     Its operations keep the lines of the user's program that made them.
     """
-    graph = body.graph
+    graph = parent.graph
     copy = Body(graph, graph._unique(body.name), parent)
     if body.by_value:
         copy.called = copy
