@@ -205,6 +205,7 @@ def value_in_call(
 
 
 def spec_of(leaf: Any) -> Any:
+    """The specification of an argument of a trace; other values as they are."""
     return TensorSpec(leaf._shape, leaf.dtype.base, leaf.op.name) if isinstance(leaf, GraphTensor) else leaf
 
 
