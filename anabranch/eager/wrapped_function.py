@@ -165,7 +165,7 @@ class WrappedFunction(ConcreteFunction):
             input_signature: what its ``structured_input_signature`` is.
 
         Raises:
-            ValueError: a feed is no tensor, or something is of another graph.
+            ValueError: a feed is not a tensor, or something is of another graph.
         """
         inner = {tensor for tensor in self.graph.internal_captures}
         given = [self._element(feed) for feed in _flat(feeds)]
