@@ -14,7 +14,7 @@ from anabranch.core.contract.roles import Role
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.convert import convert_to_tensor
-from anabranch.core.graph.operation import GraphTensor, Operation
+from anabranch.core.graph.operation import Operation
 
 
 def lifted(value: Any, name: str) -> Any:
@@ -33,7 +33,7 @@ def lifted(value: Any, name: str) -> Any:
     ops: dict[Operation, Operation] = {}
     waiting = [maker]
     found: set[Operation] = set()
-    values: dict[GraphTensor, Any] = {}
+    values: dict[Any, Any] = {}
     while waiting:
         op = waiting.pop()
         if op in found or op.body.is_root:
@@ -67,7 +67,7 @@ def lifted(value: Any, name: str) -> Any:
                 waiting.append(outer.op)
     root: Body = maker.graph.root
 
-    def at_root(tensor: GraphTensor) -> Any:
+    def at_root(tensor: Any) -> Any:
         if tensor in values:
             return convert_to_tensor(values[tensor], tensor.dtype.base)
         outer = _outside(tensor)
@@ -81,7 +81,7 @@ def lifted(value: Any, name: str) -> Any:
     return ops[maker]._outputs[value.value_index]
 
 
-def _outside(tensor: GraphTensor) -> GraphTensor | None:
+def _outside(tensor: Any) -> Any:
     """What an argument that stands for a tensor of a body around stands for; other tensors as they are; None for an
     argument that a call gives.
     """
