@@ -16,7 +16,8 @@ from anabranch.core.graph.default_graph import get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, shapes
-from anabranch.variables import arguments, lifting, variable
+from anabranch.ops.control import lifting
+from anabranch.variables import arguments, variable
 from anabranch.variables.initialized_value import guarded
 from anabranch.variables.scope_state import VariableAggregation, VariableSynchronization
 from anabranch.variables.variable import Variable

@@ -27,7 +27,6 @@ LIBRARIES = (
 )  # fmt: skip
 LIBRARY_CODE = {
     "layers/base.py": "names are counted in the default graph in every mode; updates are followed in a graph alone",
-    "variables/arguments.py": "refuses an initial value from a nested body",
     "variables/initialized_value.py": "follows an initial value back through the graph that computes it",
     "variables/listing.py": "lists what is in the graph",
     "variables/partitioned.py": "the property `graph`",
