@@ -221,6 +221,7 @@ def test_default_form():
 
 def test_variables_made_in_nested_bodies_are_made_outside(graph):
     body = graph.new_body("loop")
+    body.of_control_flow = True
     with graph.building(body):
         v = tf.Variable(lambda: tf.ones([2]), name="v")
         inner = tf.ones([2])
