@@ -27,7 +27,7 @@ from anabranch.eager import graph_calls, recording
 from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.graph_function import GraphFunction
 from anabranch.eager.mode import EAGER
-from anabranch.eager.signature import Signature
+from anabranch.eager.signature import Signature, kept
 from anabranch.eager.tensor import EagerTensor
 
 
@@ -67,7 +67,9 @@ class ConcreteFunction:
             graph.lift = functools.partial(value_in_call, graph, arguments, signature.tensors)
             args, kwargs = signature.rebuild(arguments)
             self.structured_input_signature = nest.map_structure(spec_of, (tuple(args), dict(kwargs)))
+            check = kept((tuple(args), dict(kwargs)))
             returned = python_function(*args, **kwargs)
+            check()
             self.structured_outputs, flat, self._places = results_of(returned, graph, name)
             graph.lift = None
         self._leaves = nest.flatten(self.structured_outputs)

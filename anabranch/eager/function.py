@@ -39,11 +39,20 @@ from anabranch.eager import autograph
 from anabranch.eager.concrete_function import ConcreteFunction, in_place, results_of
 from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.mode import EAGER
-from anabranch.eager.signature import Signature, canonical, common, is_wider, raw_shape, without_shapes
+from anabranch.eager.signature import (
+    Signature,
+    canonical,
+    checked_input_signature,
+    common,
+    is_wider,
+    kept,
+    raw_shape,
+    without_shapes,
+)
 from anabranch.eager.tensor import EagerTensor
 from anabranch.ops.control.bodies import local
 from anabranch.platform import logging
-from anabranch.variables.variable import Variable
+from anabranch.variables.variable import Variable, variable_creator_scope
 
 MANY_TRACES = 5
 """Traces in a row, without a call that found one, after which a function warns."""
@@ -102,7 +111,7 @@ class Function:
         variables_once: bool = True,
     ) -> None:
         self._python_function = python_function
-        self._input_signature = None if input_signature is None else tuple(input_signature)
+        self._input_signature = checked_input_signature(input_signature)
         self._autograph = autograph
         self._relax_shapes = relax_shapes
         self._variables_once = variables_once
@@ -339,7 +348,10 @@ class Function:
                     argument._handle = tensor._handle
                     arguments.append(argument)
                 given, named = signature.rebuild(arguments)
-                returned = self._to_trace()(*given, **named)
+                check = kept((tuple(given), dict(named)))
+                with variable_creator_scope(_behind_handles):
+                    returned = self._to_trace()(*given, **named)
+                check()
                 structured, flat, places = results_of(returned, graph, self._name)
                 body.outputs = [local(body, tensor) for tensor in flat]
             body.control_outputs += implied_control_outputs(body)
@@ -365,6 +377,11 @@ class Function:
         effects = [op for op in graph.current_body.operations[first:] if _acts(op)]
         with graph.control_dependencies(effects):
             return build_operation("NoOp", [], {}, "done")
+
+
+def _behind_handles(next_creator: Callable[..., Any], **arguments: Any) -> Any:
+    """Make a variable of a function, which is behind a handle wherever the function is called."""
+    return next_creator(**{**arguments, "use_resource": True})
 
 
 def _acts(op: Operation) -> bool:

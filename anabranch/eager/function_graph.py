@@ -59,6 +59,12 @@ class FunctionGraph(Graph):
         """While a function is traced for a call, what computes the value that a tensor has in it."""
 
     @property
+    def variables(self) -> tuple[Any, ...]:
+        """The variables behind the handles that the graph uses."""
+        found = [getattr(outer, "_variable", lambda: None)() for outer, _ in self.handles]
+        return tuple([variable for variable in found if variable is not None])
+
+    @property
     def home(self) -> Any:
         return EAGER
 

@@ -135,6 +135,54 @@ def _structure(value: Any) -> Any:
     return None
 
 
+def kept(arguments: tuple[Any, dict[str, Any]]) -> Callable[[], None]:
+    """A check that what was passed to a Python function has the structure and the leaves that it has now.
+
+    The check raises ValueError if not: a later call would find other arguments.
+    """
+    structure, leaves = _structure(arguments), nest.flatten(arguments)
+
+    def check() -> None:
+        if _structure(arguments) == structure and all(
+            now is before for now, before in zip(nest.flatten(arguments), leaves, strict=True)
+        ):
+            return
+        raise ValueError(
+            "Function to be traced should not modify structure of input arguments. Check if your function has list and "
+            "dictionary operations that alter input arguments, such as `list.pop`, `list.append`\n"
+            + errors.message(
+                f"a function that makes {nest.flatten(arguments)} of its arguments {leaves}",
+                "arguments that stay as they are",
+                "a copy: x = list(x), or dict(x)",
+            )
+        )
+
+    return check
+
+
+def checked_input_signature(given: Any) -> tuple[Any, ...] | None:
+    """An input signature as a tuple.
+
+    Raises:
+        TypeError: it is neither a list nor a tuple, or has parts that are not specifications.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, (tuple, list)):
+        raise TypeError(
+            f"input_signature must be either a tuple or a list, received {type(given)}\n"
+            + errors.message(f"input_signature={given!r}", "a list", "[tf.TensorSpec([], tf.float32)]")
+        )
+    wrong = [leaf for leaf in nest.flatten(given) if not isinstance(leaf, (TensorSpec, TypeSpec))]
+    if wrong:
+        raise TypeError(
+            f"Invalid input_signature {given}; input_signature must be a possibly nested sequence of TensorSpec "
+            "objects.\n"
+            + errors.message(f"{wrong[0]!r} in an input signature", "a tf.TensorSpec", "tf.TensorSpec([], tf.float32)")
+        )
+    return tuple(given)
+
+
 def raw_shape(tensor: Any) -> Any:
     """The shape of a tensor, or of what stands for one."""
     return shapes.as_raw(tensor.shape) if isinstance(tensor, TensorSpec) else tensor._shape

@@ -92,12 +92,6 @@ class WrappedFunctionGraph(FunctionGraph):
         self.root.runs_effects = False
 
     @property
-    def variables(self) -> tuple[Any, ...]:
-        """The variables behind the handles that the graph uses."""
-        found = [getattr(outer, "_variable", lambda: None)() for outer, _ in self.handles]
-        return tuple([variable for variable in found if variable is not None])
-
-    @property
     def external_captures(self) -> list[Any]:
         """Values and handles from outside."""
         return [outer for outer, _ in (*self.captured, *self.handles)]

@@ -225,3 +225,43 @@ def test_a_variable_that_begins_with_an_argument_is_refused(initial: Any, text: 
     function = tf.function(lambda x: tf.Variable(initial(x)) + x, autograph=False)
     with tf.Graph().as_default(), pytest.raises(ValueError, match=text):
         function(tf.constant([2.0, 3.0]))
+
+
+# ----------------------------------------------------------------------------------------------------------- arguments
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.append(x[0]),
+        lambda x: x.pop(),
+        lambda x: x.reverse(),
+        lambda x: x.clear(),
+        lambda x: x.__setitem__(0, x[1]),
+    ],
+)
+def test_a_function_that_changes_its_arguments_is_refused(change: Any) -> None:
+    def given() -> list[Any]:
+        return [tf.constant(0.0), tf.constant(1.0)]
+
+    function = tf.function(lambda x: change(x), autograph=False)
+    with pytest.raises(ValueError, match="should not modify structure of input arguments"):
+        function(given())
+    by_name = tf.function(lambda *, y: y.update(z=y["x"]), autograph=False)
+    with pytest.raises(ValueError, match="should not modify structure of input arguments"):
+        by_name(y={"x": tf.constant(0.0)})
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="should not modify structure"):
+        function(given())
+
+
+def test_an_input_signature_is_a_list_of_specifications() -> None:
+    spec = tf.TensorSpec([], tf.float32)
+    with pytest.raises(TypeError, match="Invalid input_signature"):
+        tf.function(lambda a, b: a, input_signature=[(2, 3), spec])
+    with pytest.raises(TypeError, match="input_signature must be either a tuple or a list"):
+        tf.function(lambda a: a, input_signature={"a": spec})
+
+
+def test_a_function_in_a_graph_makes_variables_behind_handles() -> None:
+    made: list[Any] = []
+    with tf.Graph().as_default():
+        tf.function(lambda: made.append(tf.Variable(1.0, use_resource=False)), autograph=False)()
+    assert made[0].handle.dtype is tf.resource
