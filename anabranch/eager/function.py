@@ -336,7 +336,7 @@ class Function:
         self._calls += 1
         refuse = "" if first or not self._variables_once else self._name
         scope_name = re.sub(r"[^A-Za-z0-9_.]", "", self._name).lstrip("_") or "function"
-        with graph.name_scope(scope_name) as scope, _watching_variables(refuse):
+        with graph.name_scope(scope_name) as scope, graph.of_function(scope), _watching_variables(refuse):
             if isinstance(graph, FunctionGraph) and graph.current_body is graph.root:  # not in branches and loops
                 return self._inlined(graph, signature, tensors)
             body = graph.new_body("body")

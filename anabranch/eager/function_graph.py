@@ -173,7 +173,8 @@ class FunctionGraph(Graph):
     @contextlib.contextmanager
     def init_scope(self) -> Iterator[None]:
         """Leave the trace: what is made inside runs at once."""
-        with EAGER.as_default(), recording.stopped():
+        scope = self.scope_in_function()
+        with EAGER.as_default(), recording.stopped(), EAGER.name_scope(f"{scope}/" if scope else None):
             yield
 
     def __repr__(self) -> str:

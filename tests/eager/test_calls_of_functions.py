@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -265,3 +266,28 @@ def test_a_function_in_a_graph_makes_variables_behind_handles() -> None:
     with tf.Graph().as_default():
         tf.function(lambda: made.append(tf.Variable(1.0, use_resource=False)), autograph=False)()
     assert made[0].handle.dtype is tf.resource
+
+
+# --------------------------------------------------------------------------------------------------- names of variables
+def _made_in_scopes(made: list[Any]) -> Any:
+    def function() -> Any:
+        if not made:
+            with tf.name_scope("foo"):
+                made.append(tf.Variable(1.0, name="bar"))
+            made.append(tf.get_variable("got", [2]))
+            with tf.variable_scope("vs"):
+                made.append(tf.Variable(1.0, name="own"))
+        return made[0].read_value()
+
+    return tf.function(function, autograph=False)
+
+
+@pytest.mark.parametrize("is_graph", [False, True])
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_variables_of_functions_are_named_by_the_scopes_inside(is_graph: bool, is_nested: bool) -> None:
+    made: list[Any] = []
+    function = _made_in_scopes(made)
+    called = tf.function(lambda: function(), autograph=False) if is_nested else function
+    with tf.Graph().as_default() if is_graph else contextlib.nullcontext(), tf.name_scope("around"):
+        called()
+    assert [v.name for v in made] == ["foo/bar:0", "got:0", "vs/own:0"]

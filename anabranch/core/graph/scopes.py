@@ -33,6 +33,8 @@ class _Scopes(threading.local):
 
     def __init__(self) -> None:
         self.name = ""
+        self.function = ""
+        """The name scope of the ops of the function that is being built, which its variables do not have."""
         self.devices: devices.DeviceScope | None = None
         self.controls: list[_ControlScope] = []
         self.colocation: list[Operation] = []
@@ -280,8 +282,27 @@ class GraphScopes(GraphElements):
     @contextlib.contextmanager
     def init_scope(self) -> Iterator[None]:
         """Lift new operations to the root body, outside control dependencies (variables made in a loop)."""
-        with self.building(self.root), self.control_dependencies(None):
+        scope = self.scope_in_function()
+        inside = self.name_scope(f"{scope}/" if scope else None) if self._scopes.function else contextlib.nullcontext()
+        with self.building(self.root), self.control_dependencies(None), inside:
             yield
+
+    @contextlib.contextmanager
+    def of_function(self, scope: str) -> Iterator[None]:
+        """A block whose ops are those of a function, named in ``scope``: variables that it makes are not."""
+        scopes = self._scopes
+        old, scopes.function = scopes.function, scope.rstrip("/")
+        try:
+            yield
+        finally:
+            scopes.function = old
+
+    def scope_in_function(self) -> str:
+        """The current name scope without that of the function that is being built."""
+        name, function = self._scopes.name, self._scopes.function
+        if name == function:
+            return ""
+        return name.removeprefix(f"{function}/") if function else name
 
     @contextlib.contextmanager
     def outside_control_flow(self) -> Iterator[None]:
