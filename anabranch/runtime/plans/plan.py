@@ -347,7 +347,7 @@ class Plan:
     @property
     def graph(self) -> Any:
         """The graph of its ops."""
-        return self.analysis.order[0].graph
+        return (self.analysis.order or self.fetches)[0].graph  # what is fed alone needs no op
 
     # ---------------------------------------------------------------------------------------------------- arrangement
     def arrange(self, tier: str) -> None:
