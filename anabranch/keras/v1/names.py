@@ -13,6 +13,7 @@ from anabranch.core import errors
 from anabranch.keras import loader
 from anabranch.keras.v1 import (
     activations,
+    applications,
     backend,
     backend_nn,
     confusion,
@@ -163,7 +164,8 @@ _NAMES: dict[str, dict[str, Any]] = {
         "KerasRegressor": scikit_learn.KerasRegressor,
     },
 }
-_OF_KERAS_3 = ("datasets", "preprocessing", "applications")
+_OF_KERAS_3 = ("datasets", "preprocessing")
+_APPLICATIONS = "applications"
 _OF_KERAS_3_UTILS = ("get_file",)
 _modules: dict[str, types.ModuleType] = {}
 
@@ -190,6 +192,10 @@ def find(path: str, name: str) -> Any:
     if name in own:
         return own[name]
     full = f"{path}.{name}".strip(".")
+    if full == _APPLICATIONS or applications.is_module(path, name):
+        return _modules.setdefault(full, _Namespace(full))
+    if path.partition(".")[0] == _APPLICATIONS:
+        return applications.find(path, name)
     if full in _NAMES or any(known.startswith(f"{full}.") for known in _NAMES):
         return _modules.setdefault(full, _Namespace(full))
     if full.partition(".")[0] in _OF_KERAS_3 or (path == "utils" and name in _OF_KERAS_3_UTILS):
@@ -210,8 +216,10 @@ def listing(path: str) -> list[str]:
     """Names in a namespace."""
     if path.partition(".")[0] in _OF_KERAS_3:
         return loader.listing(path)
+    if path.partition(".")[0] == _APPLICATIONS:
+        return applications.listing(path)
     start = f"{path}." if path else ""
     below = {known[len(start) :].partition(".")[0] for known in _NAMES if known.startswith(start) and known != path}
-    more = _OF_KERAS_3 if not path else _OF_KERAS_3_UTILS if path == "utils" else ()
+    more = (*_OF_KERAS_3, _APPLICATIONS) if not path else _OF_KERAS_3_UTILS if path == "utils" else ()
     own = {name for name in _NAMES.get(path, {}) if not name.startswith("_")}
     return sorted({*own, *below, *more} - {""})
