@@ -125,8 +125,8 @@ class _Layers(types.SimpleNamespace):
             return kind
 
         def make(*args: Any, **options: Any) -> Any:
-            given = options.get("name")
-            return kind(*args, **{**options, "name": self._names.get(given, given)})
+            given = options.get("name", "")
+            return kind(*args, **{**options, "name": self._names.get(given, given) or None})
 
         return make
 
