@@ -1,9 +1,9 @@
 """The models of ``tf.keras.applications`` for programs of version 1: Keras' own functions, on layers of version 1.
 
-Keras 3 builds its models of layers whose outputs are not tensors of a graph. The functions that build them name layers, the
-class of the model and little else; here they run with the names that stand for these in version 1, so that a model's
-inputs and outputs are tensors of the graph, and its layers those that programs go on with. Nothing is fetched:
-``weights`` names a file.
+Keras 3 builds its models of layers whose outputs are not tensors of a graph. The functions that build them name
+layers, the class of the model and little else; here they run with the names that stand for these in version 1, so that
+a model's inputs and outputs are tensors of the graph, and its layers those that programs go on with. Nothing is
+fetched: ``weights`` names a file.
 """
 
 from __future__ import annotations
