@@ -402,8 +402,8 @@ class SparseAdd(Op):
 def _looked_up(keys_of: np.ndarray, wanted: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The values of the keys that are wanted, 0 where there is none; both keys are in order."""
     order = np.argsort(np.concatenate([keys_of, wanted]), kind="stable")
-    asks = order >= len(keys_of)
-    places = (np.cumsum(~asks) - 1).compress(asks)  # the last of the keys that is not larger
+    places = np.flatnonzero(order >= len(keys_of))
+    places -= np.arange(1, len(wanted) + 1)  # the last of the keys that is not larger, which stand before it
     found = (places >= 0) & (keys_of.take(places, mode="clip") == wanted)
     result = values.take(places, mode="clip")
     if not found.all():

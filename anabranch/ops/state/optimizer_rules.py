@@ -180,4 +180,4 @@ def ftrl(o: Any, var: Any, accum: Any, linear: Any, grad: Any) -> tuple[Any, ...
     else:
         linear = o.stored(linear + (push - (new_power - old_power) / o.lr * var), linear)
         bound, curve = o.l1, new_power / o.lr + 2 * o.l2
-    return (o.xp.clip(linear, -bound, bound) - linear) / curve, new_accum, linear
+    return (o.xp.minimum(o.xp.maximum(linear, -bound), bound) - linear) / curve, new_accum, linear
