@@ -458,7 +458,8 @@ class Variable(metaclass=_VariableType):
         self._name = handle.name
         self._initializer_op = element(proto.initializer_name)
         self._initial_value = element(proto.initial_value_name) if proto.initial_value_name else None
-        self._snapshot = element(proto.snapshot_name)
+        # Up to TensorFlow 1.9 resource variables were written without the name of their first read.
+        self._snapshot = element(proto.snapshot_name or f"{proto.variable_name.split(':')[0]}/Read/ReadVariableOp:0")
         self._synchronization, self._aggregation, self._trainable = arguments.checked_modes(
             proto.synchronization, proto.aggregation, proto.trainable, proto.variable_name
         )

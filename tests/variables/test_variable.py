@@ -189,6 +189,15 @@ def test_protos_lead_to_the_same_variable(session, resource):
     np.testing.assert_array_equal(session.run(again.assign_add([1.0, 1.0])), [2, 3])
 
 
+def test_protos_of_resource_variables_without_the_name_of_a_read(session):
+    v = tf.Variable([1.0, 2.0], name="v", use_resource=True)
+    proto = v.to_proto()
+    proto.ClearField("snapshot_name")  # as TensorFlow wrote them up to version 1.9
+    again = tf.Variable.from_proto(proto)
+    session.run(again.initializer)
+    np.testing.assert_array_equal(session.run([again, again.read_value()]), [[1, 2]] * 2)
+
+
 def test_creators(resource):
     made = []
 
