@@ -129,6 +129,18 @@ def _counted(found: list[np.ndarray], index: np.ndarray, count: bool) -> list[np
     return [*found, np.bincount(index).astype(found[1].dtype)] if count else found
 
 
+def _numbering(count: bool) -> Any:
+    """The maker of what numbers the distinct ones of as many integers as there are."""
+
+    def make(operands: Any, attrs: Any) -> Any:
+        (x,) = operands
+        if x.ndim != 1 or x.dtype not in (np.int32, np.int64):
+            return None
+        return lambda x: _unique(None, x, 0, attrs["out_idx"], count)
+
+    return make
+
+
 def _unique_vector(c: Any) -> shapes.RawShape:
     return c.with_rank("x", 1)
 
@@ -161,6 +173,7 @@ class Unique(Op):
     attrs = {"T": Type(), "out_idx": Index()}
     effect = PURE
     cost = Cost.HEAVY
+    any_size = _numbering(False)
     role = Role.DISTINCT
     gradient = _POSITIONS
 
@@ -200,6 +213,7 @@ class UniqueWithCounts(Op):
     attrs = {"T": Type(), "out_idx": Index()}
     effect = PURE
     cost = Cost.HEAVY
+    any_size = _numbering(True)
     role = Role.DISTINCT
     gradient = _POSITIONS
 

@@ -475,6 +475,7 @@ _binary(
     _numpy("maximum"),
     _choice_gradient("GreaterEqual"),
     straight=unchecked.ufunc(np.maximum),
+    any_size=open_forms.ufunc(np.maximum),
     value=partial_value_of(max),
 )
 _binary(
@@ -484,6 +485,7 @@ _binary(
     _numpy("minimum"),
     _choice_gradient("LessEqual"),
     straight=unchecked.ufunc(np.minimum),
+    any_size=open_forms.ufunc(np.minimum),
     value=partial_value_of(min),
 )
 _binary(

@@ -23,7 +23,7 @@ from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, shapes, spare_arrays
 from anabranch.ops.math.binary import check_broadcast
 from anabranch.ops.math.unary import with_values
-from anabranch.ops.shared import open_forms, unchecked
+from anabranch.ops.shared import host_choice, open_forms, unchecked
 from anabranch.ops.shared.array_rules import require
 from anabranch.ops.shared.broadcast_gradients import reduce_to_shape_of, zeros_like
 from anabranch.ops.shared.numerics import INTEGERS, NUMBERS, widened
@@ -117,6 +117,7 @@ for _type, _doc, _name in (
         elementwise=True,
         kernel=_equality(_name, _type == "NotEqual"),
         straight=unchecked.ufunc(getattr(np, _name), unchecked.exact),
+        any_size=open_forms.ufunc(getattr(np, _name)),
         gradient=_BOOLS,
         commutative=True,
     )
@@ -241,7 +242,7 @@ def _chosen(ctx: Any, condition: Any, t: Any, e: Any) -> Any:
     """``t`` where the condition holds, else ``e``."""
     if ctx.xp is np and not np.ndim(condition) and np.ndim(t) and np.shape(t) == np.shape(e):
         return spare_arrays.copy(t if condition else e)  # where() would look at each element
-    return ctx.xp.where(condition, t, e)
+    return host_choice.choose(condition, t, e) if ctx.host else ctx.xp.where(condition, t, e)
 
 
 class Select(Op):
@@ -290,6 +291,7 @@ class SelectV2(Op):
     signature = "condition: bool, t: T, e: T -> output: T"
     attrs = {"T": Type()}
     effect = PURE
+    any_size = open_forms.select_broadcast
     moves = True
     elementwise = True
     shape = inference.elementwise

@@ -101,6 +101,8 @@ def _kernel(reduce: Any) -> Any:
 
 
 def _sum(ctx: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+    if not axes:  # a sum with 0 has no negative zeros
+        return x
     wide = widen(x)
     return xla_reductions.reduce(ctx, "sum", wide, axes, keep, dtype=wide.dtype)
 

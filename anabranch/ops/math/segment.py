@@ -22,6 +22,7 @@ from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, shapes
 from anabranch.ops.shared import open_forms, row_sums
 from anabranch.ops.shared.array_rules import INDEX, NUMBERS, dense, like, refuse, require, shape_of
+from anabranch.ops.shared.unchecked import Changed
 from anabranch.ops.shared.widening import widen
 
 _REAL = "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"
@@ -137,6 +138,29 @@ def _sorted_kernel(ufunc: Any, empty: int, mean: bool = False) -> Any:
         return result.astype(data.dtype)
 
     return host_kernel
+
+
+def are_sorted(ids: np.ndarray) -> bool:
+    """Whether there are segment numbers, none of them negative, in their order."""
+    return bool(len(ids)) and bool(ids[0] >= 0) and bool((ids[1:] >= ids[:-1]).all())
+
+
+def _sorted_any_size(mean: bool) -> Any:
+    def make(operands: Any, attrs: Any) -> Any:
+        data, ids = operands
+        if data.dtype not in (np.float32, np.float64) or not data.ndim or ids.ndim != 1:
+            return None
+
+        def sums(data: Any, ids: Any) -> Any:
+            if len(data) != len(ids) or not are_sorted(ids):
+                raise Changed
+            rows = int(ids[-1]) + 1
+            total = reduce_sorted(np.add, data, ids, rows, 0)
+            return divide_rows(total, np.maximum(np.bincount(ids, minlength=rows), 1)) if mean else total
+
+        return sums
+
+    return make
 
 
 # ----------------------------------------------------------------------------------------------------------- unsorted
@@ -367,6 +391,7 @@ for _name, _types, _ufunc, _mode, _empty, _start, _sorted_grad, _unsorted_grad i
         bound=lambda c: None,
         cost=Cost.INDEXED,
         host_kernel=_sorted_kernel(_ufunc, _empty),
+        any_size=_sorted_any_size(False) if _name == "Sum" else None,
         gradient=_sorted_grad,
     )
     define(
@@ -398,6 +423,7 @@ define(
     bound=lambda c: None,
     cost=Cost.INDEXED,
     host_kernel=_sorted_kernel(np.add, 0, mean=True),
+    any_size=_sorted_any_size(True),
     gradient=_mean_gradient,
 )
 

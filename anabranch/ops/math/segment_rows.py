@@ -16,9 +16,10 @@ from anabranch.core.contract.api import publish_as
 from anabranch.core.contract.opdef import PURE, Bool, Cost, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
-from anabranch.ops.math.segment import check_sorted, known_segments, reduce_sorted, rows_of
+from anabranch.ops.math.segment import are_sorted, check_sorted, known_segments, reduce_sorted, rows_of
 from anabranch.ops.shared import row_sums
 from anabranch.ops.shared.array_rules import INDEX, dense, like, refuse, require, shape_of
+from anabranch.ops.shared.unchecked import Changed
 from anabranch.ops.shared.widening import widen
 
 _FLOATS = "bfloat16 half float double"
@@ -67,9 +68,9 @@ def _check_indices(ctx: Any, indices: Any, rows: int, text: str = "Bad: indices[
     ctx.check(~ctx.xp.any(bad), errors.InvalidArgumentError, f"{text}{rows})", at, indices[at])
 
 
-def _divisor(ctx: Any, counts: Any, mode: str) -> Any:
-    counts = ctx.xp.maximum(counts, counts.dtype.type(1))
-    return ctx.xp.sqrt(counts) if mode == "SqrtN" else counts
+def _divisor(xp: Any, counts: Any, mode: str) -> Any:
+    counts = xp.maximum(counts, counts.dtype.type(1))
+    return xp.sqrt(counts) if mode == "SqrtN" else counts
 
 
 def _column(vector: Any, rank: int) -> Any:
@@ -89,13 +90,17 @@ def _kernel(mode: str) -> Any:
 def _on_host(ctx: Any, mode: str, data: Any, indices: Any, ids: Any, rows: int) -> Any:
     if indices.size:
         _check_indices(ctx, indices, data.shape[0])
+    return _sums(mode, data, indices, ids, rows)
+
+
+def _sums(mode: str, data: Any, indices: Any, ids: Any, rows: int) -> Any:
     starts = row_sums.counted_starts(ids, rows)
     result = row_sums.sums_of_runs(data, indices, starts)
     if result is None:
         result = reduce_sorted(np.add, widen(data.take(indices, axis=0)), ids, rows, 0)
     if mode != "Sum":
         counts = np.diff(starts).astype(result.dtype)
-        result = result / _column(_divisor(ctx, counts, mode), result.ndim)
+        result = result / _column(_divisor(np, counts, mode), result.ndim)
     return result.astype(data.dtype, copy=False)
 
 
@@ -127,7 +132,7 @@ def _sized_kernel(mode: str) -> Any:
         result = xp.zeros((rows,) + data.shape[1:], picked.dtype).at[places].add(picked, mode="drop")
         if mode != "Sum":
             counts = xp.zeros((rows,), picked.dtype).at[places].add(picked.dtype.type(1), mode="drop")
-            result = result / _column(_divisor(ctx, counts, mode), result.ndim)
+            result = result / _column(_divisor(xp, counts, mode), result.ndim)
         return result.astype(data.dtype)
 
     return kernel
@@ -160,7 +165,7 @@ def _grad_kernel(mode: str) -> Any:
         safe = xp.clip(ids, 0, max(segments - 1, 0))
         if mode != "Sum":
             counts = xp.zeros((segments,), wide.dtype).at[safe].add(wide.dtype.type(1), mode="drop")
-            wide = wide / _column(_divisor(ctx, counts, mode), wide.ndim)
+            wide = wide / _column(_divisor(xp, counts, mode), wide.ndim)
         picked = xp.take(wide, safe, axis=0)
         out = xp.zeros((rows,) + grad.shape[1:], wide.dtype)
         return out.at[xp.where(bad, rows, indices)].add(picked, mode="drop").astype(grad.dtype)
@@ -176,6 +181,49 @@ def _grad_on_host(mode: str, grad: Any, indices: Any, ids: Any, rows: int) -> An
     out = np.zeros((rows,) + grad.shape[1:], wide.dtype)
     row_sums.add_to_rows(out, indices, wide.take(ids, axis=0))
     return out.astype(grad.dtype, copy=False)
+
+
+_PLAIN = (np.float32, np.float64)
+
+
+def _any_size(mode: str) -> Any:
+    def make(operands: Any, attrs: Any) -> Any:
+        data, indices, ids, *_ = operands
+        if data.dtype not in _PLAIN or not data.ndim or indices.ndim != 1 or ids.ndim != 1:
+            return None
+
+        def sums(data: Any, indices: Any, ids: Any, *count: Any) -> Any:
+            if len(indices) != len(ids) or not are_sorted(ids) or not row_sums.is_within(indices, len(data)):
+                raise Changed
+            rows = int(ids[-1]) + 1
+            if count:
+                if int(count[0]) < rows:
+                    raise Changed
+                rows = int(count[0])
+            return _sums(mode, data, indices, ids, rows)
+
+        return sums
+
+    return make
+
+
+def _grad_any_size(mode: str) -> Any:
+    def make(operands: Any, attrs: Any) -> Any:
+        grad, indices, ids, count = operands
+        if grad.dtype not in _PLAIN or not grad.ndim or indices.ndim != 1 or ids.ndim != 1 or count.ndim:
+            return None
+
+        def spread(grad: Any, indices: Any, ids: Any, count: Any) -> Any:
+            rows = int(count)
+            if len(indices) != len(ids) or not len(ids) or rows < 0:
+                raise Changed
+            if not row_sums.is_within(ids, len(grad)) or not row_sums.is_within(indices, rows):
+                raise Changed
+            return _grad_on_host(mode, grad, indices, ids, rows)
+
+        return spread
+
+    return make
 
 
 # ----------------------------------------------------------------------------------------------------------- gradients
@@ -243,6 +291,7 @@ for _mode, _what, _types in (
         shape=_shape,
         bound=lambda c: None,
         host_kernel=_kernel(_mode),
+        any_size=_any_size(_mode),
         gradient=_gradient(_mode, False),
     )
     define(
@@ -261,6 +310,7 @@ for _mode, _what, _types in (
         shape=_sized_shape,
         compile_time=("num_segments",),
         kernel=_sized_kernel(_mode),
+        any_size=_any_size(_mode),
         gradient=_gradient(_mode, True),
     )
     define(
@@ -273,6 +323,7 @@ for _mode, _what, _types in (
         shape=_sized_shape,
         compile_time=("output_dim0",),
         kernel=_grad_kernel(_mode),
+        any_size=_grad_any_size(_mode),
         gradient=_second_gradient(_mode),
     )
 

@@ -256,7 +256,14 @@ _unary(
     straight=unchecked.square,
     any_size=open_forms.square,
 )
-_unary("Reciprocal", "`1 / x`, element by element.", _SIGNED_COMPLEX, _reciprocal, _by_op("ReciprocalGrad"))
+_unary(
+    "Reciprocal",
+    "`1 / x`, element by element.",
+    _SIGNED_COMPLEX,
+    _reciprocal,
+    _by_op("ReciprocalGrad"),
+    any_size=open_forms.reciprocal,
+)
 _unary("Inv", "`1 / x`: the old name of Reciprocal.", _SIGNED_COMPLEX, _reciprocal, _by_op("ReciprocalGrad"))
 _unary(
     "Sin", "Sine of radians.", _FLOATS_COMPLEX, _trigonometric("sin", xla_trigonometry.sin), _scaled_by(_call("Cos"))
@@ -379,6 +386,7 @@ define(
     signature="x: T -> y: T",
     gradient=NotDifferentiable("it depends on the shape alone"),
     attrs={"T": Type(f"{FLOATS} int8 uint8 int16 uint16 int32 uint32 int64 uint64 {COMPLEX} bool")},
+    any_size=open_forms.ones_like,
     **_filled(1),
 )
 define(
@@ -387,6 +395,7 @@ define(
     signature="x: T -> y: T",
     gradient=NotDifferentiable("it depends on the shape alone"),
     attrs={"T": Type()},
+    any_size=open_forms.zeros_like,
     **_filled(0),
 )
 

@@ -16,6 +16,7 @@ from anabranch.core.contract.opdef import DERIVED, PURE, Float, Op, Type, define
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.ops.shared import host_choice, open_forms
 from anabranch.ops.shared.widening import constant, widen
 
 _REALS = "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"
@@ -34,6 +35,7 @@ class Relu(Op):
     signature = "features: T -> activations: T"
     attrs = {"T": Type(_REALS + " qint8")}
     effect = PURE
+    any_size = open_forms.relu
     shape = inference.unchanged
 
     def kernel(ctx, inputs, attrs):
@@ -50,10 +52,13 @@ class ReluGrad(Op):
     signature = "gradients: T, features: T -> backprops: T"
     attrs = {"T": Type(_REALS)}
     effect = PURE
+    any_size = open_forms.relu_grad
     shape = inference.merged
 
     def kernel(ctx, inputs, attrs):
         g, x = inputs
+        if ctx.host:
+            return host_choice.or_zero(x > 0, g)
         return ctx.xp.where(x > 0, g, constant(g, 0))
 
     def gradient(op, grad):

@@ -17,7 +17,7 @@ from anabranch.core.contract.api import public_op
 from anabranch.core.contract.opdef import PURE, Op, Type
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
-from anabranch.ops.shared import unchecked
+from anabranch.ops.shared import open_forms, unchecked
 from anabranch.ops.shared.widening import constant, widen
 
 _FLOATS = "half bfloat16 float double"
@@ -58,6 +58,7 @@ class Softmax(Op):
     attrs = {"T": Type(_FLOATS)}
     effect = PURE
     straight = unchecked.softmax(False)
+    any_size = open_forms.softmax
     shape = _at_least_vector
 
     def kernel(ctx, inputs, attrs):
@@ -192,6 +193,7 @@ class SparseSoftmaxCrossEntropyWithLogits(Op):
     signature = "features: T, labels: Tlabels -> loss: T, backprop: T"
     attrs = {"T": Type(_FLOATS), "Tlabels": Type("int32 int64", "int64")}
     effect = PURE
+    any_size = open_forms.index_cross_entropy
 
     def shape(c):
         rows = c.with_rank("features", 2)
@@ -256,6 +258,7 @@ class L2Loss(Op):
     signature = "t: T -> output: T"
     attrs = {"T": Type(_FLOATS)}
     effect = PURE
+    any_size = open_forms.l2_loss
     shape = inference.scalar
 
     def kernel(ctx, inputs, attrs):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.values import spare_arrays
-from anabranch.ops.shared import row_sums
+from anabranch.ops.shared import host_choice, row_sums
 from anabranch.ops.shared.unchecked import Changed
 
 Form = Callable[..., Any]
@@ -25,6 +25,7 @@ Maker = Callable[[Sequence[Any], dict[str, Any]], Form | None]
 """Makes a form for operands of these ranks and dtypes, or gives None. The second argument has the op's attributes."""
 _PLAIN = frozenset(np.dtype(name) for name in ("float32", "float64", "int32", "int64", "bool"))
 _FLOATS = frozenset(np.dtype(name) for name in ("float32", "float64"))
+_NUMBERS = _PLAIN - {np.dtype(bool)}
 _add: Any = np.add.reduce
 _MOST = 1 << 26
 """Elements beyond which an array is left to the kernel, which asks whether there is room."""
@@ -66,6 +67,11 @@ floats: Callable[[Any], Maker] = lambda function: ufunc(function, _FLOATS)  # no
 def square(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """A number times itself."""
     return (lambda x: np.multiply(x, x)) if _plain(operands) else None
+
+
+def reciprocal(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """``1 / x``."""
+    return (lambda x: np.divide(1, x)) if _plain(operands, _FLOATS) else None
 
 
 def _of_equal_shapes(function: Form) -> Maker:
@@ -137,9 +143,50 @@ def select(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     def choose(condition: Any, one: Any, other: Any) -> Any:
         if not condition.shape == one.shape == other.shape:
             raise Changed
-        return np.where(condition, one, other)
+        return host_choice.choose(condition, one, other)
 
     return choose
+
+
+def select_broadcast(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """By a condition, all three broadcast; NumPy refuses what does not fit."""
+    return host_choice.choose if _plain(operands[1:]) and operands[0].ndim else None
+
+
+def relu(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """What is positive."""
+    return (lambda x: np.maximum(x, 0)) if operands[0].dtype in _NUMBERS else None
+
+
+def relu_grad(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """A gradient where features are positive."""
+    if not _plain(operands, _FLOATS):
+        return None
+
+    def chosen(grad: Any, features: Any) -> Any:
+        if grad.shape != features.shape:
+            raise Changed
+        return host_choice.or_zero(np.greater(features, 0), grad)
+
+    return chosen
+
+
+def cast(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Between integers and floats, but from floats to integers, which is cut off."""
+    (x,) = operands
+    dtype = attrs["DstT"].np
+    if attrs["Truncate"] or x.dtype == dtype or not {x.dtype, dtype} <= _PLAIN:
+        return None
+    if dtype.kind == "b":
+        return lambda x: np.not_equal(x, 0)
+    return None if x.dtype in _FLOATS and dtype not in _FLOATS else lambda x: x.astype(dtype)
+
+
+def l2_loss(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Half the sum of squares."""
+    (x,) = operands
+    half = x.dtype.type(0.5) if x.dtype in _FLOATS else None
+    return None if half is None else lambda x: _add(np.multiply(x, x), None) * half
 
 
 def zeros_like(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
@@ -185,7 +232,7 @@ def _mean(x: Any, axes: tuple[int, ...], keep: bool) -> Any:
     return _add(x, axes, x.dtype, None, keep) / x.dtype.type(math.prod([shape[axis] for axis in axes]))
 
 
-sum_of_axes = _reduction(_sum, _FLOATS)
+sum_of_axes = _reduction(_sum, _NUMBERS)
 mean = _reduction(_mean, _FLOATS)
 
 
@@ -232,6 +279,47 @@ def _room(shape: tuple[int, ...]) -> tuple[int, ...]:
     if any([size < 0 for size in shape]) or math.prod(shape) > _MOST:
         raise Changed
     return shape
+
+
+def softmax(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Over the last dimension."""
+    if operands[0].dtype not in _FLOATS or not operands[0].ndim:
+        return None
+
+    def shares(x: Any) -> Any:
+        if not x.size:
+            raise Changed
+        out = np.subtract(x, _greatest(x, -1, None, None, True))
+        np.exp(out, out)
+        return np.divide(out, _add(out, -1, None, None, True), out)
+
+    return shares
+
+
+_greatest: Any = np.maximum.reduce
+
+
+def index_cross_entropy(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Of logits and one class for each of their rows; the loss and its gradient."""
+    x, labels = operands
+    if x.dtype not in _FLOATS or x.ndim != 2 or labels.ndim != 1:
+        return None
+    unsigned = np.dtype(f"u{labels.dtype.itemsize}")
+
+    def entropy(x: Any, labels: Any) -> Any:
+        batch, classes = x.shape
+        if labels.shape != (batch,) or not x.size or np.maximum.reduce(labels.view(unsigned)) >= classes:
+            raise Changed
+        out = np.subtract(x, _greatest(x, 1, None, None, True))
+        at = np.arange(batch), labels
+        chosen = out[at]
+        np.exp(out, out)
+        total = _add(out, 1, None, None, True)
+        np.divide(out, total, out)
+        out[at] -= 1
+        return np.log(total[:, 0]) - chosen, out
+
+    return entropy
 
 
 @takes_sizes(1)
@@ -359,7 +447,7 @@ def _index(attrs: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
 def strided(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """A strided slice: NumPy's, whose bounds are cut off where TensorFlow cuts them off."""
     x = operands[0]
-    if x.dtype not in _PLAIN:
+    if x.dtype not in _PLAIN and x.dtype != object:
         return None
     index = _index(attrs)
     kept: dict[Any, Any] = {}

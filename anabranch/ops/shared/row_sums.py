@@ -73,6 +73,10 @@ def product(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, dense: np
             width, starts = dense.shape[1], counted_starts(rows, height)
             parts = starts, _positions(columns), values, dense.ravel(), total.ravel()
             _compiled().csr_matvecs(height, len(dense), width, *parts)
+        elif (columns[1:] >= columns[:-1]).all():  # the transpose of such a matrix
+            width, starts = dense.shape[1], counted_starts(columns, len(dense))
+            parts = starts, _positions(rows), values, dense.ravel(), total.ravel()
+            _compiled().csc_matvecs(height, len(dense), width, *parts)
         else:
             _add_products(total, rows, values, dense.take(columns, axis=0))
     return total

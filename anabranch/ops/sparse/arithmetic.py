@@ -22,6 +22,8 @@ from anabranch.ops.math.reduce import kernel_axes
 from anabranch.ops.shared import row_sums
 from anabranch.ops.shared.array_rules import INDEX, NUMBERS, dense, ints, refuse, require
 from anabranch.ops.shared.broadcast_gradients import reduce_to_shape_of
+from anabranch.ops.shared.open_forms import takes_sizes
+from anabranch.ops.shared.unchecked import Changed
 from anabranch.ops.shared.widening import widen
 from anabranch.ops.sparse.rules import (
     REAL,
@@ -62,6 +64,29 @@ def _check_index(ctx: Any, index: Any, limit: int, text: str) -> None:
     ctx.check(~ctx.xp.any(bad), errors.InvalidArgumentError, text, index[at], at)
 
 
+@takes_sizes(2)
+def _any_size(operands: Any, attrs: Any) -> Any:
+    indices, values, _, b = operands
+    if values.dtype not in (np.float32, np.float64) or b.dtype != values.dtype:
+        return None
+    if indices.ndim != 2 or values.ndim != 1 or b.ndim != 2:
+        return None
+    row = int(attrs["adjoint_a"])
+    turned = attrs["adjoint_b"]
+
+    def product(indices: Any, values: Any, sizes: tuple[int, ...], b: Any) -> Any:
+        count = len(values)
+        if not count or indices.shape != (count, 2) or len(sizes) != 2:
+            raise Changed
+        rows, columns, height = indices[:, row], indices[:, 1 - row], sizes[row]
+        b = b.T if turned else b
+        if sizes[1 - row] != len(b) or not row_sums.is_within(columns, len(b)) or not row_sums.is_within(rows, height):
+            raise Changed
+        return row_sums.product(rows, columns, values, b, height)
+
+    return product
+
+
 class SparseTensorDenseMatMul(Op):
     """Product of a sparse matrix ``[n, k]`` and a dense one ``[k, m]``, each transposed and conjugated if asked for.
 
@@ -71,6 +96,7 @@ class SparseTensorDenseMatMul(Op):
     signature = "a_indices: Tindices, a_values: T, a_shape: int64, b: T -> product: T"
     attrs = {"T": Type(), "Tindices": Type(INDEX, "int64"), "adjoint_a": Bool(False), "adjoint_b": Bool(False)}
     effect = PURE
+    any_size = _any_size
     cost = Cost.INDEXED
     compile_time = ("a_shape",)
 

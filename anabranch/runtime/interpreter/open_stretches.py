@@ -411,7 +411,8 @@ class _Builder:
             except (Changed, ValueError):
                 form = None
             else:
-                if not all(_same(value, result) for value, result in zip(found, results, strict=True)):
+                same = _same if special is None else _equal
+                if not all(same(value, result) for value, result in zip(found, results, strict=True)):
                     form = None
         if form is not None:
             names = [self._sizes(key) if i in as_sizes else self._array(key) for i, key in enumerate(sources)]
@@ -475,6 +476,11 @@ def _same(value: Any, expected: Any) -> bool:
     if not isinstance(value, _ARRAYS) or value.shape != expected.shape or value.dtype != expected.dtype:
         return False
     return value.dtype == object or value.tobytes() == expected.tobytes()
+
+
+def _equal(value: Any, expected: Any) -> bool:
+    """The same, but for zeros that are negative, which a sum with 0 does not have."""
+    return value.dtype == expected.dtype and np.array_equal(value, expected, value.dtype.kind in "fc")
 
 
 def _kernel(plan: Plan, op: Operation, context: kernels.HostContext) -> Callable[..., Any]:

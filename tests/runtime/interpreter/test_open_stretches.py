@@ -107,6 +107,36 @@ def _graphs(random):
     return [loss, chosen, step], feed
 
 
+def _segments(random):
+    """Segments of rows, masks, casts and a softmax of as many rows as the data say; zeros that are negative, too."""
+    words, documents = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.int32, [None])
+    labels = tf.placeholder(tf.int64, [None])
+    table = tf.Variable(random.randn(30, 64).astype(np.float32))
+    rows = tf.nn.relu(tf.gather(table, words))
+    sums = tf.segment_sum(rows, documents) / tf.segment_sum(tf.ones_like(rows), documents)
+    parts = [sums, tf.segment_mean(rows, documents)]
+    for reduce in (tf.sparse_segment_sum, tf.sparse_segment_mean, tf.sparse_segment_sqrt_n):
+        parts.append(reduce(table, words, documents))
+        parts.append(reduce(table, words, documents, num_segments=tf.size(labels)))
+    hidden = tf.add_n(parts)
+    known = tf.expand_dims(tf.cast(labels, tf.float32), 1) * hidden > 0.3
+    chosen = tf.where_v2(known, hidden, -hidden) + tf.where_v2(known[:, :1], hidden, tf.zeros_like(hidden))
+    shares = tf.nn.softmax(chosen) * tf.math.reciprocal(tf.maximum(tf.abs(chosen), 0.5))
+    entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=hidden)
+    loss = tf.reduce_mean(entropy) + tf.nn.l2_loss(shares) + tf.reduce_sum(tf.cast(tf.equal(labels, 1), tf.float32))
+    step = tf.train.AdagradOptimizer(0.1).minimize(loss)
+
+    def feed(rows):
+        counts = random.randint(1, 6, rows)
+        return {
+            words: random.randint(0, 30, counts.sum()).astype(np.int32),
+            documents: np.repeat(np.arange(rows), counts).astype(np.int32),
+            labels: random.randint(0, 5, rows),
+        }
+
+    return [loss, chosen, step], feed
+
+
 def _run(make, tier, monkeypatch, open_code):
     with tf.Graph().as_default(), monkeypatch.context() as patch:
         if not open_code:
@@ -120,7 +150,7 @@ def _run(make, tier, monkeypatch, open_code):
             return values, session.run(tf.global_variables())
 
 
-@pytest.mark.parametrize("make", [_lookups, _words, _graphs])
+@pytest.mark.parametrize("make", [_lookups, _words, _graphs, _segments])
 @pytest.mark.parametrize("tier", ["interpreted", "compiled"])
 def test_steps_of_ever_new_sizes_are_as_without_code_for_them(make, tier, served, monkeypatch):
     values, variables = _run(make, tier, monkeypatch, True)
