@@ -80,6 +80,7 @@ class Constraints:
         self.before: dict[Node, set[Node]] = {}
         self.inputs: dict[Operation, dict[int, Edge]] = {}
         """Per op, which of its inputs are values of others, by position."""
+        self.runs = frozenset(self.analysis.order)
         self._waits: dict[Operation, frozenset[Operation]] = {}
 
     def _resource(self, maker: Operation) -> Any:
@@ -111,7 +112,8 @@ class Constraints:
         if known is None:
             found: set[Operation] = set()
             for control in reach.controls_of(op):
-                found.update(self.waits(control) if self.is_order(control) else (control,))
+                if control in self.runs:  # gradients that only a gate waits for may be left out
+                    found.update(self.waits(control) if self.is_order(control) else (control,))
             known = self._waits[op] = frozenset(found)
         return known
 
