@@ -206,3 +206,9 @@ def test_an_error_names_the_member():
     with pytest.raises(tf.errors.InvalidArgumentError, match="must have the same size and shape") as caught:
         run(results[0], fed, [[1.0], [1.0, 2.0], [1.0]])
     assert caught.value.op.type == "CollectiveReduce"
+
+
+def test_parts_of_a_joined_value_are_vectors() -> None:
+    with tf.Graph().as_default():
+        with pytest.raises(ValueError, match="Shape must be rank 1 but is rank 0"):
+            build("AnabranchExchange", [tf.constant([1.0]), tf.constant(2.0)], key="k", how="sum", size=2, mine=1)

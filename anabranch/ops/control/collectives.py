@@ -292,8 +292,7 @@ class AnabranchExchange(Op):
 
     def shape(c):
         if c.attrs["N"] > 1:
-            shapes_of_parts = [c.shape(i) for i in range(c.attrs["N"])]
-            sizes = [None if shape is None else shape[0] for shape in shapes_of_parts]
+            sizes = [c.with_rank(i, 1)[0] for i in range(c.attrs["N"])]
             return (None if None in sizes else sum(sizes),)
         if c.attrs["how"] == "concat":
             own = c.shape(0)

@@ -9,6 +9,7 @@ a plain remainder: TensorFlow rejects a word in 2^32 or fewer. Expected counts f
 from __future__ import annotations
 
 import csv
+import io
 import math
 import weakref
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors
+from anabranch.core import errors, file_errors
 from anabranch.core.cache import memoized
 from anabranch.core.contract.opdef import PURE, RANDOM, Bool, Float, Int, List, NotDifferentiable, Op, String
 from anabranch.core.values import shapes
@@ -260,12 +261,36 @@ class AllCandidateSampler(Op):
 def _weights_of(vocab_file: str, unigrams: tuple[float, ...], distortion: float, reserved: int) -> np.ndarray:
     """The weight of each class; those of reserved ids are 0."""
     if vocab_file:
-        with open(vocab_file, encoding="utf-8", newline="") as file:
-            counts = [float(line[-1]) for line in csv.reader(file) if line]
+        counts = _counts_in(vocab_file)
     else:
         counts = list(unigrams)
     weights = np.power(np.array(counts, np.float32), np.float32(distortion))
     return np.concatenate([np.zeros(reserved, np.float32), weights])
+
+
+def _counts_in(path: str) -> list[float]:
+    """The last column of a file of comma-separated values.
+
+    Raises:
+        InvalidArgumentError: a line ends with something else than a number, or the file is not text. An error of the
+        file system's kind: it cannot be read.
+    """
+    try:
+        with file_errors.open_to_read(path) as file:
+            text = file.read().decode()
+        return [float(line[-1]) for line in csv.reader(io.StringIO(text, newline="")) if line]
+    except OSError as problem:
+        raise file_errors.error_of(problem, path) from problem
+    except (ValueError, csv.Error) as problem:
+        raise errors.InvalidArgumentError(
+            None,
+            None,
+            errors.message(
+                f"vocab_file={path!r}: {problem}",
+                "lines of comma-separated values in UTF-8, the last of them the frequency of a class",
+                "write such a file, or give the frequencies as unigrams=[...]",
+            ),
+        ) from problem
 
 
 def _alias_table(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -136,6 +136,18 @@ def test_frequencies_from_a_file(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.true_expected_count, 250)
 
 
+def test_files_of_frequencies_that_cannot_be_read(tmp_path: Path) -> None:
+    def failing(path: Path, kind: type[Exception], text: str) -> None:
+        with pytest.raises(kind, match=text):
+            run(lambda: tf.nn.fixed_unigram_candidate_sampler([[2]], 1, 4, False, 3, vocab_file=str(path)))
+
+    failing(tmp_path / "nothing", tf.errors.NotFoundError, "nothing; No such file or directory")
+    failing(tmp_path, tf.errors.FailedPreconditionError, "Is a directory")
+    for name, content in {"words": b"a,1\nb,many\n", "bytes": b"a,1\n\xff,2\n"}.items():
+        (tmp_path / name).write_bytes(content)
+        failing(tmp_path / name, tf.errors.InvalidArgumentError, "Expected: lines of comma-separated values in UTF-8")
+
+
 @pytest.mark.parametrize("tier", ["interpreted", "compiled"])
 def test_errors(tier: str) -> None:
     def failing(make: object, text: str) -> None:
