@@ -48,8 +48,13 @@ def _rewrite(node: Any, proto: Any, message: Any, by_program: dict[str, str], de
         name = derived[key] = _derive(proto, message, reference, list(takes), len(gives))
     node.attr["f"].func.name = name
     node.attr["f"].func.ClearField("attr")
-    stateful = [item.signature.is_stateful for item in message.library.function if item.signature.name == name]
-    node.op = "StatefulPartitionedCall" if any(stateful) else "PartitionedCall"
+    node.op = _call_of(name, message)
+
+
+def _call_of(name: str, proto: Any) -> str:
+    """The op type of a call of a function of the library."""
+    stateful = [item.signature.is_stateful for item in proto.library.function if item.signature.name == name]
+    return "StatefulPartitionedCall" if any(stateful) else "PartitionedCall"
 
 
 def _derive(proto: Any, message: Any, reference: Any, takes: list[int], count: int) -> str:
@@ -66,7 +71,7 @@ def _derive(proto: Any, message: Any, reference: Any, takes: list[int], count: i
         forward.library.CopyFrom(_library_of(reference.name, proto.library))
         for i, kind in enumerate(takes[:count]):
             forward.node.add(name=f"x{i}", op="Placeholder").attr["dtype"].type = kind
-        call = forward.node.add(name="call", op="PartitionedCall", input=[f"x{i}" for i in range(count)])
+        call = forward.node.add(name="call", op=_call_of(reference.name, proto), input=[f"x{i}" for i in range(count)])
         call.attr["f"].func.CopyFrom(reference)
         for key, listed in (("Tin", takes[:count]), ("Tout", takes[count:])):
             call.attr[key].list.SetInParent()

@@ -476,6 +476,11 @@ def _window_of_run(size: Any, reach: int, stride: int, padding: str) -> tuple[An
     return count, ahead, build("Maximum", build("Add", size, ahead), covered)
 
 
+def _sizes(items: list[Any]) -> Any:
+    """Sizes as a vector: a list where all are known."""
+    return items if all(isinstance(item, int) for item in items) else build("Pack", items)
+
+
 def _end(start: int, count: Any, stride: int) -> Any:
     """Behind the last of `count` places from `start` on."""
     if isinstance(count, int):
@@ -512,7 +517,7 @@ def _patch_gradient(spatial: int) -> Any:
         if 0 in [count for count in counts if isinstance(count, int)]:
             return [build("ZerosLike", x)]
         batch, depth = build("Slice", shape, [0], [1]), build("Slice", shape, [spatial + 1], [1])
-        whole = build("ConcatV2", [batch, build("Pack", padded), depth], 0)
+        whole = build("ConcatV2", [batch, _sizes(padded), depth], 0)
         parts = []
         pieces = build("Split", spatial + 1, grad, num_split=math.prod(sizes))
         for piece, place in zip(
@@ -527,7 +532,7 @@ def _patch_gradient(spatial: int) -> Any:
                     "StridedSliceGrad",
                     whole,
                     start,
-                    build("Pack", stop),
+                    _sizes(stop),
                     [1, *strides[1:-1], 1],
                     piece,
                     begin_mask=ends,
@@ -535,7 +540,7 @@ def _patch_gradient(spatial: int) -> Any:
                 )
             )
         total = build("AddN", parts) if len(parts) > 1 else parts[0]
-        return [build("Slice", total, build("Pack", [0, *before, 0]), shape)]
+        return [build("Slice", total, _sizes([0, *before, 0]), shape)]
 
     return gradient
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.values import spare_arrays
-from anabranch.ops.shared import host_choice, row_sums
+from anabranch.ops.shared import host_activations, host_choice, row_sums
 from anabranch.ops.shared.unchecked import Changed
 
 Form = Callable[..., Any]
@@ -92,29 +92,11 @@ def _of_equal_shapes(function: Form) -> Maker:
 
 def sigmoid(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """``1 / (1 + exp(-x))``."""
-    return _sigmoid if _plain(operands, _FLOATS) and operands[0].ndim else None
+    return host_activations.sigmoid if _plain(operands, _FLOATS) and operands[0].ndim else None
 
 
-def _sigmoid(x: Any) -> Any:
-    out = np.negative(x)
-    np.exp(out, out)
-    np.add(out, 1, out)
-    return np.divide(1, out, out)
-
-
-def _sigmoid_grad(y: Any, dy: Any) -> Any:
-    out = np.subtract(1, y)
-    return np.multiply(np.multiply(dy, y), out, out)
-
-
-def _tanh_grad(y: Any, dy: Any) -> Any:
-    out = np.multiply(y, y)
-    np.subtract(1, out, out)
-    return np.multiply(dy, out, out)
-
-
-sigmoid_grad = _of_equal_shapes(_sigmoid_grad)
-tanh_grad = _of_equal_shapes(_tanh_grad)
+sigmoid_grad = _of_equal_shapes(host_activations.sigmoid_gradient)
+tanh_grad = _of_equal_shapes(host_activations.tanh_gradient)
 
 
 def add_n(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:

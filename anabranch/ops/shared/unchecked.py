@@ -19,7 +19,7 @@ import numpy as np
 
 from anabranch.core.values import shapes, spare_arrays
 from anabranch.core.values.host_list import HostList
-from anabranch.ops.shared import host_blas
+from anabranch.ops.shared import host_activations, host_blas
 
 Form = Callable[..., Any]
 Maker = Callable[[Sequence[Any], Sequence[bool], dict[str, Any]], Form | None]
@@ -84,24 +84,6 @@ def of_arrays(function: Form, of_scalars: Form) -> Any:
     return make
 
 
-def _sigmoid(x: Any) -> Any:
-    out = np.negative(x)
-    np.exp(out, out)
-    np.add(out, 1, out)
-    return np.divide(1, out, out)
-
-
-def _sigmoid_grad(y: Any, dy: Any) -> Any:
-    out = np.subtract(1, y)
-    return np.multiply(np.multiply(dy, y), out, out)
-
-
-def _tanh_grad(y: Any, dy: Any) -> Any:
-    out = np.multiply(y, y)
-    np.subtract(1, out, out)
-    return np.multiply(dy, out, out)
-
-
 def floats(function: Any) -> Maker:
     """The maker of an op that is a function of NumPy for floats, element by element."""
     return ufunc(function, _FLOATS)
@@ -156,10 +138,10 @@ def _log_softmax(x: Any) -> Any:
     return np.subtract(out, np.log(total, total), out)
 
 
-sigmoid = of_arrays(_sigmoid, lambda x: 1 / (1 + np.exp(-x)))
-sigmoid_grad = of_arrays(_sigmoid_grad, lambda y, dy: dy * y * (1 - y))
+sigmoid = of_arrays(host_activations.sigmoid, lambda x: 1 / (1 + np.exp(-x)))
+sigmoid_grad = of_arrays(host_activations.sigmoid_gradient, lambda y, dy: dy * y * (1 - y))
 tanh = ufunc(np.tanh, _FLOATS)
-tanh_grad = of_arrays(_tanh_grad, lambda y, dy: dy * (1 - y * y))
+tanh_grad = of_arrays(host_activations.tanh_gradient, lambda y, dy: dy * (1 - y * y))
 
 
 def add_n(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
