@@ -1,7 +1,7 @@
 """Activations of float arrays of one dimension and more in NumPy, with one array besides the operands.
 
-Both short ways of the host run them: of ops whose shapes stay (:mod:`~anabranch.ops.shared.unchecked`) and of those whose
-sizes change (:mod:`~anabranch.ops.shared.open_forms`).
+Both short ways of the host run them: of ops whose shapes stay (:mod:`~anabranch.ops.shared.unchecked`) and of those
+whose sizes change (:mod:`~anabranch.ops.shared.open_forms`).
 """
 
 from __future__ import annotations
