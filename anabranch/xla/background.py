@@ -4,8 +4,11 @@ A process ends by waiting for its threads, so that a compilation of seven second
 for seven seconds. A thread that nobody waits for is no way out: the interpreter ends threads that come back to it, and
 one that comes back from the middle of XLA takes the process down with it (``terminate called``, exit status 134). So a
 program for a CPU is compiled in a process of its own (:func:`compiled_elsewhere`), of which the thread only awaits the
-answer. At the end these processes are killed, the threads are interrupted wherever they are in Python, and are over
-within milliseconds.
+answer. At the end the threads are interrupted wherever they are in Python, and are over within milliseconds.
+
+The process that compiles goes on, at a low priority, if its result is of use to the next start: it puts the code on
+disk, where that start finds it once it has lowered the same program, or waits for it. There is at most one such process
+for each folder of programs, with a limit of `LEFT_SECONDS` of CPU time; all others are killed.
 
 What a thread does in XLA itself cannot be cut short and should take no time: loading what was compiled elsewhere,
 filling a buffer. Devices other than CPUs belong to one process, so programs for them are compiled in the thread, which
@@ -18,23 +21,38 @@ import atexit
 import contextlib
 import copy
 import ctypes
+import hashlib
 import io
 import os
 import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from anabranch.core import conditions, errors
-from anabranch.xla import compiler_process
+from anabranch.xla import compiler_process, disk_cache
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+LEFT_SECONDS = 120
+"""CPU seconds that a process which compiles for the next start may take in all."""
+LEFT_NICENESS = 5
+_LOOKS_UP = 0.03
+"""Seconds after which a thread that awaits a compilation looks whether it is to end."""
 
 _lock = threading.Lock()
 _threads: set[threading.Thread] = set()
-_processes: dict[threading.Thread, subprocess.Popen[bytes]] = {}
+_processes: dict[threading.Thread, _Process] = {}
 """The process that each thread awaits."""
+_left: subprocess.Popen[bytes] | None = None
+"""The process that nobody awaits, and that compiles for the next start."""
 _stopped: set[threading.Thread] = set()
 _ended = False
 
@@ -45,6 +63,53 @@ class Ended(BaseException):
 
 class NotPossible(Exception):
     """There can be no process that compiles: the reason."""
+
+
+class _Process(NamedTuple):
+    """A process that compiles."""
+
+    popen: subprocess.Popen[bytes]
+    kept: str
+    """The name under which it puts the code on disk if nobody awaits it; empty if it does not."""
+
+    def leave(self) -> None:
+        """Let it go on by itself if there is a use for that, else end it. The lock is held."""
+        global _left
+        going_on = _going_on()
+        alone = going_on is None or going_on[0] == self.popen.pid
+        if not (self.kept and alone and hasattr(resource, "prlimit")):
+            self.popen.kill()
+            return
+        with contextlib.suppress(OSError):  # it has ended
+            resource.prlimit(self.popen.pid, resource.RLIMIT_CPU, (LEFT_SECONDS, LEFT_SECONDS))
+            os.setpriority(os.PRIO_PGRP, self.popen.pid, LEFT_NICENESS)
+            disk_cache.of_process().put(compiler_process.GOING_ON, f"{self.popen.pid} {self.kept}".encode())
+        _left = self.popen
+
+
+def _going_on() -> tuple[int, str] | None:
+    """The process that a program has left behind, and the name under which it will put its code on disk."""
+    noted = disk_cache.of_process().get(compiler_process.GOING_ON)
+    if noted is None:
+        return None
+    process, name = noted.decode().split()
+    try:
+        command = Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return None
+    return (int(process), name) if Path(compiler_process.__file__).name.encode() in command else None
+
+
+def _from_disk(name: str) -> bytes | None:
+    """The code that a process puts, or has put, on disk under that name; None if there is none."""
+    cache = disk_cache.of_process()
+    while not cache.has(name) and (going_on := _going_on()) and going_on[1] == name:
+        raise_if_ended()
+        time.sleep(_LOOKS_UP)
+    code = cache.get(name) if cache.has(name) else None
+    if code is not None:  # from now on it is part of the whole program
+        cache.remove(name)
+    return code
 
 
 def start(work: Callable[[], None], name: str) -> threading.Thread | None:
@@ -76,26 +141,28 @@ def _run(work: Callable[[], None]) -> None:
 
 
 def stop(thread: threading.Thread) -> None:
-    """Have a thread of the background end soon: what it has compiled elsewhere is nobody's any more."""
+    """Have a thread of the background end soon: what it has compiled elsewhere is at most the next start's."""
     with _lock:
         if thread in _threads:
             _stopped.add(thread)
             if thread in _processes:
-                _processes[thread].kill()
+                _processes[thread].leave()
 
 
 def _end() -> None:
     global _ended
     with _lock:
         _ended = True
-        threads, processes = list(_threads), list(_processes.values())
-    for process in processes:
-        process.kill()
+        threads = list(_threads)
+        for process in _processes.values():
+            process.leave()
     _say_nothing_of_ended()
     while threads := [thread for thread in threads if thread.is_alive()]:
         for thread in threads:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Ended))
         threads[0].join(0.02)
+    if _left is not None and _left.poll() is None:
+        _left.returncode = 0  # what goes on is no reason for a warning
 
 
 def _say_nothing_of_ended() -> None:
@@ -121,8 +188,10 @@ def raise_if_ended() -> None:
 
 def _after_fork() -> None:
     """In a forked child: threads and processes are the parent's."""
+    global _left
     _threads.clear()
     _processes.clear()
+    _left = None
 
 
 if hasattr(os, "register_at_fork"):
@@ -132,8 +201,9 @@ if hasattr(os, "register_at_fork"):
 class _Elsewhere:
     """A client of XLA whose compilations are made by another process; in all else the client itself."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, stored: str) -> None:
         self.client = client
+        self.stored = stored
         self.code = b""
 
     def __getattr__(self, name: str) -> Any:
@@ -143,19 +213,26 @@ class _Elsewhere:
         bytecode = io.BytesIO()
         module.operation.write_bytecode(bytecode)
         devices = " ".join(map(str, (len(self.client.devices()), *(device.id for device in executable_devices))))
-        self.code = _answer(devices.encode(), bytecode.getvalue(), compile_options.SerializeAsString())
+        request = devices.encode(), bytecode.getvalue(), compile_options.SerializeAsString()
+        kept = hashlib.sha256(b"\0".join((self.stored.encode(), *request))).hexdigest() if self.stored else ""
+        self.code = (_from_disk(kept) if kept else None) or _answer(*request, kept.encode())
         return self.client.deserialize_executable(self.code, executable_devices, compile_options)
 
 
-def compiled_elsewhere(lowered: Any, options: dict[str, Any] | None = None) -> tuple[Any, bytes]:
+def compiled_elsewhere(
+    lowered: Any, options: dict[str, Any] | None = None, stored: str | None = None
+) -> tuple[Any, bytes]:
     """What ``lowered.compile(options)`` gives, compiled by a process of its own, and the code as it came from there.
+
+    A program that is to be kept on disk under the name ``stored`` is compiled to its end even if this process ends
+    before, and what was left by another process in this way is taken.
 
     Raises:
         NotPossible: there is no such process here.
         InternalError: XLA could not compile it.
     """
     lowering = lowered._lowering
-    client = _Elsewhere(lowering.compile_args["backend"])
+    client = _Elsewhere(lowering.compile_args["backend"], stored or "")
     if client.platform != "cpu":
         raise NotPossible(f"the {client.platform} belongs to this process")
     elsewhere, inner = copy.copy(lowered), copy.copy(lowering)
@@ -183,16 +260,26 @@ def _answer(*request: bytes) -> bytes:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # an interrupt from the terminal is the program's
             )
-            _processes[threading.current_thread()] = process
+            _processes[threading.current_thread()] = _Process(process, request[-1].decode())
     except OSError as problem:
         raise NotPossible(str(problem)) from problem
     try:
-        reply, _ = process.communicate(b"".join(struct.pack("<Q", len(field)) + field for field in request))
+        question: bytes | None = b"".join(struct.pack("<Q", len(field)) + field for field in request)
+        while True:
+            try:
+                reply, _ = process.communicate(question, timeout=_LOOKS_UP)
+                break
+            except subprocess.TimeoutExpired:
+                question = None
+                raise_if_ended()
     finally:
         with _lock:
             _processes.pop(threading.current_thread(), None)
-        if process.poll() is None:
-            process.kill()
+            if process is not _left and process.poll() is None:
+                process.kill()
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):  # not all of the request was taken
+                pipe.close()  # type: ignore[union-attr]
     if reply[:1] == compiler_process.COMPILED:
         return reply[1:]
     if reply[:1] == compiler_process.FAILED:

@@ -2,7 +2,9 @@
 
 It reads one request from its standard input and answers on its standard output; see :mod:`anabranch.xla.background`.
 It is not imported by the package, and imports nothing of it: starting it takes 0.2 s. What programs call besides XLA
-has a stand-in here, as compiling asks whether it is there (``onednn/frames.py``, which is loaded by its path).
+has a stand-in here, as compiling asks whether it is there (``onednn/frames.py``, which is loaded by its path). If
+nobody reads the answer any more, the code goes to the disk under the name that the request has; only then is the
+package's cache imported.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import signal
 import struct
 import sys
 from collections.abc import Iterator
@@ -17,6 +20,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 COMPILED, FAILED = b"\0", b"\1"
+GOING_ON = "going-on"
+"""The name on disk of a note that says which process goes on by itself."""
+READ_WITHIN = 60
+"""Seconds after which it ends if a forked child of the one who asked holds the pipe, and does not read it."""
 
 
 def _fields(file: BinaryIO) -> Iterator[bytes]:
@@ -29,7 +36,10 @@ def main() -> None:
     request, answer = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is not part of the answer
     sys.path.insert(1, sys.argv[1])
-    devices, module, options = _fields(request)
+    try:
+        devices, module, options, name = _fields(request)
+    except (ValueError, struct.error):  # who asked has ended
+        return
     kept = _stand_in() if b"anabranch_onednn" in module else None
     try:
         code = _compiled(devices, module, options)
@@ -42,9 +52,23 @@ def main() -> None:
             answer.write(FAILED + str(problem).encode())
             answer.close()
             return
-    answer.write(COMPILED + code)
-    answer.close()
+    try:
+        if hasattr(signal, "alarm"):
+            signal.alarm(READ_WITHIN)
+        answer.write(COMPILED + code)
+        answer.close()
+    except BrokenPipeError:
+        if name:
+            _keep(name.decode(), code)
     del kept
+
+
+def _keep(name: str, code: bytes) -> None:
+    """Put the code where the next start looks for it."""
+    sys.path.insert(1, str(Path(__file__).parents[2]))
+    cache = importlib.import_module("anabranch.xla.disk_cache").of_process()
+    cache.put(name, code)
+    cache.remove(GOING_ON)
 
 
 def _stand_in() -> Any:

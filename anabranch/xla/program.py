@@ -415,7 +415,7 @@ class Program:
         with self._around():
             if means is Means.BESIDE:
                 with contextlib.suppress(background.NotPossible):  # a GPU belongs to this process
-                    compiled, code = background.compiled_elsewhere(lowered, options)
+                    compiled, code = background.compiled_elsewhere(lowered, options, stored)
                 background.raise_if_ended()
             if compiled is None:
                 compiled = lowered.compile(options)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +19,7 @@ import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract import opdef
 from anabranch.core.values import dtypes
-from anabranch.xla import background, engine, single_op
+from anabranch.xla import background, disk_cache, engine, single_op
 
 SCRIPT = """
 import atexit, sys, time
@@ -134,6 +136,72 @@ def test_what_compiles_takes_the_options(compiles, monkeypatch):
         compiles()
 
 
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    """A folder for programs, of this process and of those that it starts."""
+    monkeypatch.setenv(disk_cache.SWITCH, str(tmp_path / "programs"))
+    monkeypatch.setattr(disk_cache, "_the_one", None)
+    monkeypatch.setattr(background, "_left", None)
+    return disk_cache.of_process()
+
+
+def _left_to_itself(lowered, name):
+    """Begin to compile for the disk, and stop as soon as a process does it."""
+
+    def work():
+        with contextlib.suppress(background.NotPossible):  # its process was ended
+            background.compiled_elsewhere(lowered, stored=name)
+
+    thread = background.start(work, "left")
+    while thread not in background._processes:
+        assert thread.is_alive()
+        time.sleep(0.001)
+    process = background._processes[thread].popen
+    background.stop(thread)
+    thread.join(60)
+    assert not thread.is_alive()
+    return process
+
+
+@pytest.mark.multiprocess
+def test_what_nobody_awaits_is_compiled_for_the_next_start(cache, monkeypatch):
+    jnp = engine.jax().numpy
+    x = np.random.RandomState(0).normal(size=(50, 50)).astype(np.float32)
+    lowered = _lowered(lambda x: jnp.sort(jnp.tanh(x @ x)).sum(0), x)
+    process = _left_to_itself(lowered, "a name")
+    assert background._left is process
+    # One at a time: another is ended.
+    other = _left_to_itself(_lowered(lambda x: jnp.cumsum(x), x), "another name")
+    assert other.wait(60) < 0
+    monkeypatch.setattr(
+        background, "_answer", None
+    )  # nothing is compiled: it waits for the process, and takes its code
+    compiled, code = background.compiled_elsewhere(lowered, stored="a name")
+    assert process.wait(60) == 0
+    np.testing.assert_array_equal(compiled(x), lowered.compile()(x))
+    assert len(code) > 1000
+    assert cache.info().entries == 0  # who has it keeps the whole program
+
+
+@pytest.mark.multiprocess
+def test_what_is_not_for_the_disk_is_ended_with_its_thread(cache):
+    lowered = _lowered(lambda x: x + 1, np.float32(1))
+    assert _left_to_itself(lowered, None).wait(60) < 0
+    assert background._left is None
+
+
+@pytest.mark.multiprocess
+def test_a_process_that_has_died_is_not_waited_for(cache):
+    jnp = engine.jax().numpy
+    x = np.ones(50, np.float32)
+    lowered = _lowered(lambda x: jnp.sort(jnp.tanh(x)), x)
+    process = _left_to_itself(lowered, "a name")
+    process.kill()
+    process.wait(60)
+    compiled, _ = background.compiled_elsewhere(lowered, stored="a name")
+    np.testing.assert_array_equal(compiled(x), lowered.compile()(x))
+
+
 @pytest.mark.multiprocess
 def test_library_calls_are_found_elsewhere():
     jnp = engine.jax().numpy
@@ -147,7 +215,9 @@ def test_library_calls_are_found_elsewhere():
 def test_what_xla_refuses_is_told(monkeypatch):
     lowered = _lowered(lambda x: x + 1, np.float32(1))
     answer = background._answer
-    monkeypatch.setattr(background, "_answer", lambda devices, module, options: answer(devices, b"nonsense", options))
+    monkeypatch.setattr(
+        background, "_answer", lambda devices, module, options, name: answer(devices, b"nonsense", options, name)
+    )
     with pytest.raises(errors.InternalError, match="XLA cannot compile a program"):
         background.compiled_elsewhere(lowered)
 
