@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ import anabranch as tf
 from anabranch.core.contract import inference
 from anabranch.core.graph.build import build
 from anabranch.ops.math import xla_trigonometry
+from anabranch.ops.shared import numerics
 from anabranch.testing.kernels import TIERS, run_op
 
 NAN, INF = np.nan, np.inf
@@ -139,6 +143,29 @@ def test_angles_of_many_points() -> None:
     normal = (np.abs(wanted) > 1e-37) | (wanted == 0) | np.isnan(wanted)  # XLA takes smaller numbers for 0
     np.testing.assert_allclose(found[normal], wanted[normal], rtol=6e-7)
     assert (np.signbit(found) == np.signbit(wanted))[~np.isnan(wanted)].all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("type_name, function", [("Erf", math.erf), ("Erfc", math.erfc), ("Lgamma", math.lgamma)])
+def test_functions_that_numpy_lacks_of_large_arrays(type_name: str, function: Callable[[float], float], dtype) -> None:
+    edges = np.array([NAN, INF, -0.0, 0.5, -0.5, 3.9, -3.9, 3.96, -3.96, 6.0, 26.0, 1e-7, -1e-7])
+    least = 1e-3 if type_name == "Lgamma" else -5.0
+    x = np.concatenate([edges, np.random.default_rng(0).uniform(least, 5, numerics.LARGE)]).astype(dtype)
+    if type_name == "Lgamma":
+        x[2] = 1.0
+    found = run_op(type_name, x)
+    wanted = np.array([function(value) for value in x.astype(float)]).astype(dtype)
+    rtol = 1e-13 if dtype == np.float64 else np.finfo(dtype).eps
+    np.testing.assert_allclose(found, wanted, rtol=rtol, atol=1e-14 if dtype == np.float64 else 0)
+    if type_name == "Erf":
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(x))
+        np.testing.assert_array_equal(run_op(type_name, x[:20]), found[:20])
+
+
+def test_lgamma_of_large_arrays_at_its_ends() -> None:
+    ends = np.array([-INF, INF, 0.0, -0.0, -1.0, -2.0, NAN, -0.5, 1e306, 1e-310])
+    large = np.tile(ends, numerics.LARGE // 10 + 1)
+    np.testing.assert_allclose(run_op("Lgamma", large)[:10], run_op("Lgamma", ends), rtol=1e-13)
 
 
 @both_tiers
