@@ -6,6 +6,8 @@ batch are padded; what lies beyond a sequence's length has no effect.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,20 @@ from anabranch.core.contract.api import public
 def _mask(sequence_lengths: Any, size: Any, dtype: Any) -> Any:
     """``[batch, size]``, ones at steps below each length."""
     return tf.cast(tf.range(size)[None, :] < tf.cast(sequence_lengths, tf.int32)[:, None], dtype)
+
+
+@contextlib.contextmanager
+def _conditional_names(inputs: Any) -> Iterator[Any]:
+    """A scope, and a function that names results, as TensorFlow does for a number of steps that is not known.
+
+    It computes sequences of one step and longer ones in the branches of a conditional, and programs fetch and freeze
+    ``cond/Merge``. Here one computation serves all lengths.
+    """
+    if inputs.shape.ndims is not None and tf.dimension_value(inputs.shape[1]) is not None:
+        yield lambda *values: values
+        return
+    with tf.name_scope("cond"):
+        yield lambda *values: tuple(tf.identity(value, name="Merge") for value in values)
 
 
 @public("contrib.crf.crf_unary_score")
@@ -53,9 +69,11 @@ def crf_binary_score(tag_indices: Any, sequence_lengths: Any, transition_params:
 @public("contrib.crf.crf_sequence_score")
 def crf_sequence_score(inputs: Any, tag_indices: Any, sequence_lengths: Any, transition_params: Any) -> Any:
     """The score of each sequence of tags, not normalised, ``[batch]``; 0 for an empty sequence."""
-    return crf_unary_score(tag_indices, sequence_lengths, inputs) + crf_binary_score(
-        tag_indices, sequence_lengths, transition_params
-    )
+    inputs = tf.convert_to_tensor(inputs)
+    with _conditional_names(inputs) as named:
+        unary = crf_unary_score(tag_indices, sequence_lengths, inputs)
+        (score,) = named(unary + crf_binary_score(tag_indices, sequence_lengths, transition_params))
+    return score
 
 
 @public("contrib.crf.crf_forward")
@@ -85,9 +103,11 @@ def crf_forward(inputs: Any, state: Any, transition_params: Any, sequence_length
 def crf_log_norm(inputs: Any, sequence_lengths: Any, transition_params: Any) -> Any:
     """The logarithm of the sum over all sequences of tags of the exponential of their scores, ``[batch]``."""
     inputs = tf.convert_to_tensor(inputs)
-    alphas = crf_forward(inputs[:, 1:], inputs[:, 0], transition_params, sequence_lengths)
-    norm = tf.reduce_logsumexp(alphas, 1)
-    return tf.where(tf.greater(tf.cast(sequence_lengths, tf.int32), 0), norm, tf.zeros_like(norm))
+    with _conditional_names(inputs) as named:
+        alphas = crf_forward(inputs[:, 1:], inputs[:, 0], transition_params, sequence_lengths)
+        norm = tf.reduce_logsumexp(alphas, 1)
+        (norm,) = named(tf.where(tf.greater(tf.cast(sequence_lengths, tf.int32), 0), norm, tf.zeros_like(norm)))
+    return norm
 
 
 @public("contrib.crf.crf_log_likelihood")
@@ -156,7 +176,12 @@ def crf_decode(potentials: Any, transition_params: Any, sequence_length: Any) ->
         sequence_length: ``[batch]``.
     """
     potentials = tf.convert_to_tensor(potentials)
-    params = tf.convert_to_tensor(transition_params)
+    with _conditional_names(potentials) as named:
+        tags, scores = named(*_decode(potentials, tf.convert_to_tensor(transition_params), sequence_length))
+    return tags, scores
+
+
+def _decode(potentials: Any, params: Any, sequence_length: Any) -> tuple[Any, Any]:
     lengths = tf.maximum(tf.cast(sequence_length, tf.int32), 1)
     shape = tf.shape(potentials)
     batch, time_size, count = shape[0], shape[1], shape[2]

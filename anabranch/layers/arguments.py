@@ -58,10 +58,15 @@ def numbers(value: Any, count: int, name: str) -> tuple[int, ...]:
     return values
 
 
-def padding_name(padding: Any) -> str:
-    """``"VALID"`` or ``"SAME"``; ValueError for anything else."""
+def padding_name(padding: Any, causal: bool = False) -> str:
+    """``"VALID"``, ``"SAME"`` or, where ``causal`` allows it, ``"CAUSAL"``; ValueError for anything else."""
     lowered = str(padding).lower()
-    if lowered not in ("valid", "same"):
+    if lowered == "causal" and not causal:
+        raise ValueError(
+            "Causal padding is only supported for `Conv1D` and `SeparableConv1D`.\n"
+            + errors.message(f"padding={padding!r}", "'valid' or 'same'", "tf.pad the input, then padding='valid'")
+        )
+    if lowered not in ("valid", "same", "causal"):
         raise ValueError(
             f'The `padding` argument must be one of "valid", "same". Received: {padding}\n'
             + errors.message(f"padding={padding!r}", "'valid' or 'same'", "tf.pad the input, then padding='valid'")

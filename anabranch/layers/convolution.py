@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dimensions, shapes
@@ -19,6 +20,7 @@ from anabranch.layers.arguments import (
     padding_name,
 )
 from anabranch.layers.base import InputSpec, Layer
+from anabranch.ops.array.public_indexing import pad
 from anabranch.ops.nn.bias_and_response import bias_add
 from anabranch.ops.nn.windows import public_convolution as convs
 
@@ -27,6 +29,8 @@ class Convolution(Layer):
     """What all convolutions share: arguments, the bias, the activation, the output's shape."""
 
     rank: int
+    causal = False
+    """Whether ``padding="causal"`` is one of the layer's."""
 
     def __init__(
         self,
@@ -47,9 +51,18 @@ class Convolution(Layer):
         self.filters = dimensions.as_integer(filters, "filters")
         self.kernel_size = numbers(kernel_size, self.rank, "kernel_size")
         self.strides = numbers(strides, self.rank, "strides")
-        self.padding = padding_name(padding).lower()
+        self.padding = padding_name(padding, self.causal).lower()
         self.data_format = data_format
         self._first = channels_first(data_format)
+        if self.padding == "causal" and self._first:
+            raise ValueError(
+                "When using causal padding in Conv1D, `data_format` must be channels_last.\n"
+                + errors.message(
+                    "padding='causal', data_format='channels_first'",
+                    "data_format='channels_last' with causal padding",
+                    "tf.pad the input on its left, then padding='valid'",
+                )
+            )
         self.dilation_rate = numbers(dilation_rate, self.rank, "dilation_rate")
         self.activation = activation_of(activation)
         self.use_bias = use_bias
@@ -81,13 +94,20 @@ class Convolution(Layer):
             result = bias_add(result, self.bias, data_format=op_format(self.data_format, self.rank))
         return result if self.activation is None else self.activation(result)
 
+    def _padded(self, inputs: Tensor) -> tuple[Tensor, str]:
+        """Inputs and the padding of the op: causal padding is zeros before the first place."""
+        if self.padding != "causal":
+            return inputs, self.padding.upper()
+        before = (self.kernel_size[0] - 1) * self.dilation_rate[0]
+        return pad(inputs, [[0, 0], [before, 0], [0, 0]]), "VALID"
+
     def _places(self) -> range:
         start = 2 if self._first else 1
         return range(start, start + self.rank)
 
     def _length(self, size: Any, axis: int) -> Any:
         reach = (self.kernel_size[axis] - 1) * self.dilation_rate[axis] + 1
-        places = size if self.padding == "same" else size - reach + 1
+        places = size - reach + 1 if self.padding == "valid" else size
         return -(-places // self.strides[axis])
 
     def compute_output_shape(self, input_shape: Any) -> shapes.TensorShape:
@@ -128,7 +148,7 @@ class KernelConvolution(Convolution):
     def call(self, inputs: Tensor) -> Tensor:
         """The convolved inputs, with bias and activation."""
         form = op_format(self.data_format, self.rank)
-        padding = self.padding.upper()
+        inputs, padding = self._padded(inputs)
         if self.rank == 1:
             result = convs.conv1d(
                 inputs, self.kernel, self.strides[0], padding, data_format=form, dilations=self.dilation_rate[0]
@@ -154,7 +174,7 @@ class Conv1D(KernelConvolution):
         filters: number of output channels.
         kernel_size: sizes of the window: one number.
         strides: steps of the window, likewise.
-        padding: ``"valid"`` or ``"same"``.
+        padding: ``"valid"``, ``"same"``, or ``"causal"``: output i depends on no input after i.
         data_format: ``"channels_last"``, ``[batch, width, channels]``,
             or ``"channels_first"``, ``[batch, channels, width]``.
         dilation_rate: steps between the taps of the window.
@@ -173,6 +193,7 @@ class Conv1D(KernelConvolution):
     """
 
     rank = 1
+    causal = True
 
     def __init__(
         self,

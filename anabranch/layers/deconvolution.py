@@ -88,6 +88,7 @@ class _Separable(Convolution):
 
     def call(self, inputs: Tensor) -> Tensor:
         """The convolved inputs, with bias and activation."""
+        inputs, padding = self._padded(inputs)
         depthwise, pointwise = self.depthwise_kernel, self.pointwise_kernel
         strides, rates, place = list(self.strides), list(self.dilation_rate), None
         if self.rank == 1:  # one row; a depthwise convolution has one stride for both of its dimensions
@@ -100,7 +101,7 @@ class _Separable(Convolution):
             depthwise,
             pointwise,
             strides,
-            self.padding.upper(),
+            padding,
             rates,
             data_format=op_format(self.data_format, 2),
         )
@@ -253,7 +254,7 @@ class SeparableConv1D(_Separable):
         filters: number of output channels.
         kernel_size: sizes of the window: one number.
         strides: steps of the window, likewise.
-        padding: ``"valid"`` or ``"same"``.
+        padding: ``"valid"``, ``"same"`` or ``"causal"``.
         data_format: ``"channels_last"``, ``[batch, width, channels]``,
             or ``"channels_first"``, ``[batch, channels, width]``.
         dilation_rate: steps between the taps of the window.
@@ -276,6 +277,7 @@ class SeparableConv1D(_Separable):
     """
 
     rank = 1
+    causal = True
 
     def __init__(
         self,

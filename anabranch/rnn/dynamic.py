@@ -281,7 +281,15 @@ def _over_time(
     )
     outputs = []
     for held, form, size, kind in zip(written, forms, sizes, kinds, strict=True):
-        whole = build("TensorListStack", held, form, element_dtype=kind, num_elements=-1 if steps is None else steps)
+        with name_scope(None, "TensorArrayStack"):  # TensorFlow's names, which programs fetch
+            whole = build(
+                "TensorListStack",
+                held,
+                form,
+                element_dtype=kind,
+                num_elements=-1 if steps is None else steps,
+                name="TensorArrayGatherV3",
+            )
         whole.set_shape([steps, known_batch, *size])
         outputs.append(whole)
     return nest.pack_sequence_as(cell.output_size, outputs), final

@@ -144,7 +144,7 @@ def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = 
                 "add or drop one",
             )
         )
-    with name_scope(name, "PiecewiseConstant", [x, *boundaries, *values]) as scope:
+    with name_scope(name, "PiecewiseConstant", [x, *boundaries, *values]):
         x = convert.convert_to_tensor(x)
         limits = [_boundary(boundary, x.dtype.base) for boundary in boundaries]
         levels = [convert.convert_to_tensor(value) for value in values]
@@ -156,7 +156,7 @@ def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = 
         rate = levels[-1]
         for limit, level in zip(reversed(limits), reversed(levels[:-1]), strict=True):
             rate = build("Select", build("LessEqual", x, limit), level, rate)
-        return build("Identity", rate, name=scope)
+        return build("Identity", rate, name="case/cond/Merge")  # TensorFlow's name, of a conditional
 
 
 def _boundary(boundary: Any, dtype: dtypes.DType) -> Any:

@@ -352,3 +352,28 @@ def test_bad_arguments():
 )  # fmt: skip
 def test_signatures(name, expected):
     assert list(inspect.signature(getattr(tf.layers, name)).parameters) == expected.split()
+
+
+@pytest.mark.parametrize("name", ["conv1d", "separable_conv1d"])
+@pytest.mark.parametrize(("stride", "rate"), [(1, 1), (2, 1), (1, 2)])
+def test_causal_padding_is_zeros_before_the_first_place(name, stride, rate):
+    x = RNG.randn(2, 7, 3)
+    value, v = run(
+        lambda t: getattr(tf.layers, name)(t, 4, 3, stride, "causal", dilation_rate=rate, use_bias=False), x
+    )
+    kernel = v[f"{name}/kernel"] if name == "conv1d" else None
+    if kernel is None:
+        depth, point = v[f"{name}/depthwise_kernel"], v[f"{name}/pointwise_kernel"]
+        kernel = np.einsum("kcm,cmf->kcf", depth, point[0].reshape(3, 1, 4))
+    before = np.pad(x, [(0, 0), (2 * rate, 0), (0, 0)])
+    np.testing.assert_allclose(value, convolved(before, kernel, (stride,), "valid", (rate,)), rtol=1e-11, atol=1e-12)
+
+
+def test_causal_padding_of_other_layers_is_refused():
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [None, 6, 6, 3])
+        for layer in (tf.layers.conv2d, tf.layers.separable_conv2d, tf.layers.conv2d_transpose):
+            with pytest.raises(ValueError, match="Causal padding is only supported"):
+                layer(x, 4, 3, padding="causal")
+        with pytest.raises(ValueError, match="must be channels_last"):
+            tf.layers.conv1d(x[:, 0], 4, 3, padding="causal", data_format="channels_first")

@@ -111,6 +111,16 @@ def after_effects(body: Body, outputs: list[Tensor]) -> list[Tensor]:
         ]
 
 
+def named_output(output: Tensor, name: str, place: int) -> Tensor:
+    """An output of a conditional or loop under the name that TensorFlow's own op for it has.
+
+    Programs fetch and freeze such names: ``cond/Merge:0``, ``rnn/while/Exit_3:0``. Handles stay outputs of the op.
+    """
+    if output.dtype.base in (dtypes.resource, dtypes.variant):
+        return output
+    return build("Identity", output, name=f"{name}_{place}" if place else name)
+
+
 def map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:
     """A structure with a function applied to its leaves."""
     leaves = [function(leaf) for leaf in nest.flatten(structure)]

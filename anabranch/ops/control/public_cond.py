@@ -34,6 +34,7 @@ from anabranch.ops.control.bodies import (
     kind_names,
     kinds,
     map_leaves,
+    named_output,
     told,
     unpack_singleton,
 )
@@ -186,7 +187,9 @@ def _conditional(
         attrs["branches"] = bodies
         op = build_operation(f"{stateless}Case", [selector, captured], attrs, scope)
     body_ops.own(op)
-    packed = composites.pack(built[0].result, op._outputs)
+    own_name = "Merge" if selector.dtype.base is dtypes.bool_ else "indexed_case/Identity"
+    outputs = [named_output(output, own_name, place) for place, output in enumerate(op._outputs)]
+    packed = composites.pack(built[0].result, outputs)
     return packed if strict else unpack_singleton(packed)
 
 

@@ -31,6 +31,7 @@ from anabranch.ops.control.bodies import (
     kinds,
     local,
     map_leaves,
+    named_output,
     told,
     unpack_singleton,
 )
@@ -108,7 +109,12 @@ def while_loop(
         if swap_memory:
             op._attrs["_swap_memory"] = True
         count = len(composites.flatten(builder.result))
-        packed = composites.pack(builder.result, op._outputs[OWN : OWN + count])
+        first_number = 0 if limit is None else 1  # TensorFlow counts the iterations in a variable before them
+        outputs = [
+            named_output(output, "Exit", first_number + place)
+            for place, output in enumerate(op._outputs[OWN : OWN + count])
+        ]
+        packed = composites.pack(builder.result, outputs)
         single = count == 1 and not return_same_structure and isinstance(packed, (list, tuple))
         return packed[0] if single else packed
 

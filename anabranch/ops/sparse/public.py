@@ -440,11 +440,9 @@ def sparse_tensor_dense_matmul(
         [[20.0], [3.0]]
     """
     sparse = as_sparse(sp_a, "sp_a")
-    with name_scope(name, "SparseTensorDenseMatMul", [sparse, b]) as scope:
+    with name_scope(name, "SparseTensorDenseMatMul", [sparse, b]):
         dense = convert.convert_to_tensor(b, sparse.dtype.base, "b")
-        return build(
-            "SparseTensorDenseMatMul", *_parts(sparse), dense, adjoint_a=adjoint_a, adjoint_b=adjoint_b, name=scope
-        )
+        return build("SparseTensorDenseMatMul", *_parts(sparse), dense, adjoint_a=adjoint_a, adjoint_b=adjoint_b)
 
 
 @public("sparse_add", "sparse.add")

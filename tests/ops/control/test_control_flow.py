@@ -19,6 +19,11 @@ def g():
         verify_graph(graph)
 
 
+def maker(result):
+    """The conditional or loop behind a result."""
+    return result.op.inputs[0].op
+
+
 def kinds(graph):
     return [op.type for op in graph.root.operations]
 
@@ -37,12 +42,13 @@ def reread(graph):
 def test_a_conditional_without_effects(g):
     x = tf.constant([1.0, 2.0], name="x")
     y = tf.cond(tf.reduce_sum(x) > 0, lambda: x * 2.0, lambda: tf.concat([x, x], 0))
-    assert (y.op.type, y.op.name, y.shape.as_list()) == ("StatelessIf", "cond", [None])
-    then, other = (use.body for use in body_ops.bodies_of(y.op))
+    op = maker(y)
+    assert (op.type, op.name, y.op.name, y.shape.as_list()) == ("StatelessIf", "cond", "cond/Merge", [None])
+    then, other = (use.body for use in body_ops.bodies_of(op))
     assert [op.name for op in then.operations] == ["cond/mul/y", "cond/mul/x_capture", "cond/mul"]
     assert then.captures == {x: then.args[0]}
     assert body_ops.outer_of(other.args[0]) is x
-    assert reread(g).get_tensor_by_name("cond:0").shape.as_list() == [None]
+    assert reread(g).get_tensor_by_name("cond/Merge:0").shape.as_list() == [None]
 
 
 def test_a_conditional_with_an_effect(g):
@@ -61,19 +67,20 @@ def test_a_conditional_with_an_effect(g):
 def test_branches_by_number(g):
     x = tf.constant(1.0)
     index = tf.placeholder(tf.int32, [])
-    assert tf.switch_case(index, [lambda: x, lambda: -x]).op.type == "StatelessCase"
+    assert maker(tf.switch_case(index, [lambda: x, lambda: -x])).type == "StatelessCase"
     v = tf.Variable(1.0, use_resource=True)
     y = tf.switch_case(index, {1: lambda: v.assign_add(x), 0: lambda: x}, default=lambda: x * 3.0)
-    assert y.op.type == "Case"
-    assert len(y.op.get_attr("branches")) == 3
+    assert maker(y).type == "Case"
+    assert len(maker(y).get_attr("branches")) == 3
     reread(g)
 
 
 def test_a_loop(g):
     x = tf.constant([1.0, 2.0])
     i, y = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * x), [0, x])
-    op = y.op
-    assert (op.type, op.name, i.op) == ("StatelessWhile", "while", op)
+    op = maker(y)
+    assert (op.type, op.name, maker(i)) == ("StatelessWhile", "while", op)
+    assert (i.op.name, y.op.name) == ("while/Exit", "while/Exit_1")
     assert y.shape.as_list() == [2]
     condition, body = (use.body for use in body_ops.bodies_of(op))
     assert [arg.dtype for arg in condition.args] == [arg.dtype for arg in body.args]
@@ -86,7 +93,7 @@ def test_a_loop(g):
 def test_a_loop_with_an_effect(g):
     v = tf.Variable(0, name="v")
     i = tf.while_loop(lambda i: i < 3, lambda i: tf.assign_add(v, i), [0])
-    assert i.op.type == "While"
+    assert maker(i).type == "While"
     reread(g)
 
 
@@ -116,7 +123,7 @@ BREAKS = {
 def test_invariants(name):
     with tf.Graph().as_default() as graph:
         x = tf.constant(1.0)
-        op = tf.cond(x > 0.0, lambda: x, lambda: -x).op
+        op = maker(tf.cond(x > 0.0, lambda: x, lambda: -x))
         breaks, text = BREAKS[name]
         breaks(op, op.get_attr("then_branch"))
         with pytest.raises(InvalidGraphError, match=text):
@@ -128,15 +135,15 @@ def test_growing_keeps_the_order(g):
     y = tf.cond(x > 0.0, lambda: x, lambda: -x)
     z = tf.identity(y)
     late = tf.constant(2.0, name="late")
-    then = y.op.get_attr("then_branch")
+    then = maker(y).get_attr("then_branch")
     with g.building(then):
         grown = then.capture(late)
-    assert y.op.inputs[-1] is late
-    assert y.op.get_attr("else_branch").args[-1].op._attrs["index"] == 1
+    assert maker(y).inputs[-1] is late
+    assert maker(y).get_attr("else_branch").args[-1].op._attrs["index"] == 1
     with pytest.raises(InvalidGraphError, match="was made after it"):
         verify_graph(g)
     body_ops.restore_order(g)
-    assert late.op._id < y.op._id < z.op._id
+    assert late.op._id < maker(y)._id < z.op._id
     verify_graph(g)
     assert body_ops.outer_of(grown) is late
 
@@ -152,8 +159,8 @@ def test_an_op_of_a_branch_as_a_control_input(g):
     y = tf.cond(tf.constant(True), branch, lambda: tf.constant(2.0))
     with tf.control_dependencies(inner):
         n = tf.no_op()
-    assert n.control_inputs == [y.op]
-    assert y.op.get_attr("then_branch").control_outputs == inner
+    assert n.control_inputs == [maker(y)]
+    assert maker(y).get_attr("then_branch").control_outputs == inner
     again = reread(g).get_operation_by_name("cond")
     assert [op.name for op in again.get_attr("then_branch").control_outputs] == ["cond_then_branch/cond/AssignAdd"]
 
@@ -173,8 +180,8 @@ def test_what_nothing_needs_is_not_written(g):
 def test_captured_reads_are_captured_references(g):
     v = tf.Variable([1.0, 2.0], name="v")
     y = tf.cond(tf.constant(True), lambda: v * 2.0, lambda: v + 1.0)
-    assert list(y.op.inputs) == [y.op.inputs[0], v._ref()]
-    assert y.op.type == "If"
+    assert list(maker(y).inputs) == [maker(y).inputs[0], v._ref()]
+    assert maker(y).type == "If"
 
 
 def test_constants_are_known_inside(g):

@@ -248,7 +248,7 @@ def test_names_and_devices(session):
     with tf.device("/cpu:0"):
         i = tf.while_loop(lambda i: i < 3, lambda i: tf.add(i, 1, name="next"), [0])
     j = tf.while_loop(lambda i: i < 3, lambda i: i + 1, [0], name="count")
-    assert (i.op.name, j.op.name) == ("while", "count")
+    assert (i.op.name, j.op.name) == ("while/Exit", "count/Exit")
     inner = tf.get_default_graph().get_operation_by_name("while/next")
     assert inner.device == "/device:CPU:0"
     with pytest.raises(ValueError, match="while/next"):
@@ -257,7 +257,7 @@ def test_names_and_devices(session):
 
 def test_options_are_kept(session):
     i = tf.while_loop(lambda i: i < 3, lambda i: i + 1, [0], parallel_iterations=1, back_prop=False, swap_memory=True)
-    assert i.op.get_attr("parallel_iterations") == 1
+    assert i.op.inputs[0].op.get_attr("parallel_iterations") == 1
     assert session.run(i) == 3
 
 
