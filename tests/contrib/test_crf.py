@@ -92,3 +92,12 @@ def test_likelihood_is_trained() -> None:
         for _ in range(20):
             session.run(step)
         assert session.run(loss) < before - 0.1
+
+
+def test_results_bear_the_names_that_programs_fetch():
+    with tf.Graph().as_default():
+        x, n = tf.placeholder(tf.float32, [None, None, 4]), tf.placeholder(tf.int32, [None])
+        likelihood, transitions = tf.contrib.crf.crf_log_likelihood(x, tf.placeholder(tf.int32, [None, None]), n)
+        assert likelihood.name == "sub:0"
+        tags, scores = tf.contrib.crf.crf_decode(x, transitions, n)
+        assert (tags.name, scores.name) == ("cond_2/Merge:0", "cond_2/Merge_1:0")

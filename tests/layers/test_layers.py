@@ -358,9 +358,7 @@ def test_signatures(name, expected):
 @pytest.mark.parametrize(("stride", "rate"), [(1, 1), (2, 1), (1, 2)])
 def test_causal_padding_is_zeros_before_the_first_place(name, stride, rate):
     x = RNG.randn(2, 7, 3)
-    value, v = run(
-        lambda t: getattr(tf.layers, name)(t, 4, 3, stride, "causal", dilation_rate=rate, use_bias=False), x
-    )
+    value, v = run(lambda t: getattr(tf.layers, name)(t, 4, 3, stride, "causal", dilation_rate=rate, use_bias=False), x)
     kernel = v[f"{name}/kernel"] if name == "conv1d" else None
     if kernel is None:
         depth, point = v[f"{name}/depthwise_kernel"], v[f"{name}/pointwise_kernel"]
