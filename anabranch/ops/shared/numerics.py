@@ -49,7 +49,7 @@ def widened(function: Function) -> Function:
 
 
 LARGE = 1 << 15
-"""Elements from which on a function that NumPy lacks is SciPy's, whose import takes as long as two million of Python's."""
+"""Elements from which on a function that NumPy lacks is SciPy's, whose import takes as long as a million in Python."""
 
 
 def by_element(function: Callable[[float], float], large: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
@@ -105,8 +105,8 @@ _exact_erf = by_element(math.erf, lambda special, x: special.erf(x))
 host_erfc = by_element(math.erfc, lambda special, x: special.erfc(x))
 host_lgamma = by_element(_lgamma, _large_lgamma)
 
-# erf(x) / x as a rational function of x^2, lowest power first, within 2.1e-8 of it (relative) up to `_ERF_END`, where the
-# error function is 1 in float32: fitted by least squares, weighted anew until the error was level.
+# erf(x) / x as a rational function of x^2, lowest power first, within 2.1e-8 of it (relative) up to `_ERF_END`, where
+# the error function is 1 in float32: fitted by least squares, weighted anew until the error was level.
 _ERF_END = 3.95
 _ERF_ABOVE = (
     1.1283791437623458,

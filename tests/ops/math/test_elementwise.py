@@ -146,7 +146,7 @@ def test_angles_of_many_points() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
-@pytest.mark.parametrize("type_name, function", [("Erf", math.erf), ("Erfc", math.erfc), ("Lgamma", math.lgamma)])
+@pytest.mark.parametrize(("type_name", "function"), [("Erf", math.erf), ("Erfc", math.erfc), ("Lgamma", math.lgamma)])
 def test_functions_that_numpy_lacks_of_large_arrays(type_name: str, function: Callable[[float], float], dtype) -> None:
     edges = np.array([NAN, INF, -0.0, 0.5, -0.5, 3.9, -3.9, 3.96, -3.96, 6.0, 26.0, 1e-7, -1e-7])
     least = 1e-3 if type_name == "Lgamma" else -5.0
