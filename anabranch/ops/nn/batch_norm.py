@@ -17,10 +17,13 @@ from anabranch.core import errors
 from anabranch.core.contract.opdef import DERIVED, PURE, Bool, Float, Op, String, Type
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
+from anabranch.ops.nn import host_batch_norm
 from anabranch.ops.nn.bias_and_response import channel_axis
 from anabranch.ops.shared.widening import widen
 
 _EPSILON = 9.999999747378752e-05
+ROWS = 1 << 12
+"""Elements from which on the host joins rows of channels."""
 _FORMATS = "NHWC NCHW"
 _FORMATS_3 = "NHWC NCHW NDHWC NCDHW"
 
@@ -45,12 +48,19 @@ def _layout(x: Any, attrs: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, 
     return others, tuple(-1 if i == axis else 1 for i in range(x.ndim)), math.prod(x.shape[i] for i in others)
 
 
+def _by_rows(ctx: Any, wide: Any, spread: tuple[int, ...]) -> bool:
+    """Whether the host's ways for channels that come last take the array."""
+    return ctx.host and spread[-1] == -1 and wide.size >= ROWS and wide.flags.c_contiguous
+
+
 def _moments(ctx: Any, wide: Any, others: tuple[int, ...], spread: tuple[int, ...], count: int) -> tuple[Any, Any]:
     """Mean and biased variance per channel."""
     xp = ctx.xp
     if count == 0:
         nothing = xp.full((wide.shape[spread.index(-1)],), np.nan, wide.dtype)
         return nothing, nothing
+    if _by_rows(ctx, wide, spread):
+        return host_batch_norm.moments(wide)
     if ctx.host:
         mean = xp.mean(wide, axis=others, dtype=wide.dtype)
         centred = wide - mean.reshape(spread)
@@ -82,8 +92,11 @@ def _normalize(ctx: Any, inputs: Any, attrs: dict[str, Any]) -> list[Any]:
     else:
         mean, variance = new_mean, new_variance = old_mean, old_variance
     slope = scale / xp.sqrt(variance + variance.dtype.type(attrs["epsilon"]))
-    y = (wide - mean.reshape(spread)) * slope.reshape(spread) + offset.reshape(spread)
-    return [y.astype(x.dtype)] + [v.astype(stored) for v in (new_mean, new_variance, mean, variance)]
+    if _by_rows(ctx, wide, spread):
+        y = host_batch_norm.normalized(wide, mean, slope, offset)
+    else:
+        y = (wide - mean.reshape(spread)) * slope.reshape(spread) + offset.reshape(spread)
+    return [y if y.dtype == x.dtype else y.astype(x.dtype)] + [v.astype(stored) for v in (new_mean, new_variance, mean, variance)]
 
 
 def _forward_shape(c: Any, reserve: list[Any]) -> Any:
@@ -203,6 +216,13 @@ def _backward(ctx: Any, inputs: Any, attrs: dict[str, Any]) -> list[Any]:
     wide, grad = widen(x), widen(g)
     others, spread, count = _layout(x, attrs)
     inverse = 1 / xp.sqrt(variance + variance.dtype.type(attrs["epsilon"]))
+    reserved = xp.zeros(_reserved(attrs, scale.shape[0]), scale.dtype)
+    if attrs["is_training"] and grad.dtype == wide.dtype and all(_by_rows(ctx, v, spread) for v in (wide, grad)):
+        offset_grad, projected = host_batch_norm.sums(grad, wide, mean)
+        share = variance.dtype.type(1.0 / count)
+        slope = projected * inverse * inverse * share
+        x_grad = host_batch_norm.input_gradient(grad, wide, mean, offset_grad * share, slope, scale * inverse)
+        return [x_grad.astype(x.dtype, copy=False), projected * inverse, offset_grad, reserved, reserved]
     centred = wide - mean.reshape(spread)
     offset_grad = xp.sum(grad, axis=others)
     projected = xp.sum(grad * centred, axis=others)
@@ -214,7 +234,6 @@ def _backward(ctx: Any, inputs: Any, attrs: dict[str, Any]) -> list[Any]:
     else:
         inner = grad
     x_grad = inner * (scale * inverse).reshape(spread)
-    reserved = xp.zeros(_reserved(attrs, scale.shape[0]), scale.dtype)
     return [x_grad.astype(x.dtype), scale_grad, offset_grad, reserved, reserved]
 
 

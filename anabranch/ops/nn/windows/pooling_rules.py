@@ -21,7 +21,12 @@ from anabranch.ops.math.reduce import least
 from anabranch.ops.nn.windows import geometry
 from anabranch.ops.nn.windows.geometry import Axis, from_last, shape_from_last, shape_to_last, spatial, to_last
 from anabranch.ops.nn.windows.xla_convolution import add_along, interleave, scatter_taps, sources_of
+from anabranch.ops.shared import host_choice
 from anabranch.ops.shared.widening import widen
+
+
+BLOCK = 1 << 16
+"""Elements of images whose maxima's gradients are made at a time on the host."""
 
 
 # ---------------------------------------------------------------------------------------------------------- shape rules
@@ -190,6 +195,13 @@ def _first_hits(ctx: Any, x: Any, y: Any, a: Axis, dimension: int) -> Any:
 
     def number(run: Run, entries: list[Any]) -> Any:
         greatest = y[_along(dimension, slice(run.first, run.end))]
+        if ctx.host:  # how many entries before it are smaller, counted without a branch
+            smaller = entries[0] < greatest
+            counted = smaller.astype(kind)
+            for entry in entries[1:-1]:
+                np.logical_and(smaller, entry < greatest, out=smaller)
+                np.add(counted, smaller, out=counted)
+            return np.add(counted, kind(run.taps[0]), out=counted) if run.taps[0] else counted
         hits: Any = kind(-1)
         for t, entry in zip(reversed(run.taps), reversed(entries), strict=True):
             # A NaN maximum is reached by anything, so that the gradient is not lost.
@@ -217,11 +229,16 @@ def add_back(ctx: Any, parts: Sequence[Any], a: Axis, dimension: int) -> Any:
     length = max(a.size + a.before + max(a.after, 0), a.extent)
     shape = list(parts[0].shape)
     shape[dimension] = length
-    padded = np.zeros(shape, parts[0].dtype)
     reach = (a.out - 1) * a.stride + 1
-    for t, part in enumerate(parts):
-        start = t * a.dilation
-        padded[_along(dimension, slice(start, start + reach, a.stride))] += part
+    if a.window == a.stride and a.dilation == 1 and length == a.out * a.stride:  # each place is that of one entry
+        padded = np.empty(shape, parts[0].dtype)
+        for t, part in enumerate(parts):
+            padded[_along(dimension, slice(t, t + reach, a.stride))] = part
+    else:
+        padded = np.zeros(shape, parts[0].dtype)
+        for t, part in enumerate(parts):
+            start = t * a.dilation
+            padded[_along(dimension, slice(start, start + reach, a.stride))] += part
     return padded[_along(dimension, slice(a.before, a.before + a.size))]
 
 
@@ -230,7 +247,9 @@ def _return(ctx: Any, g: Any, a: Axis, dimension: int, hits: Any = None) -> Any:
     zero = g.dtype.type(0)
 
     def part(tap: int, cut: tuple[Any, ...]) -> Any:
-        return g[cut] if hits is None else ctx.xp.where(hits[cut] == tap, g[cut], zero)
+        if hits is None:
+            return g[cut]
+        return host_choice.or_zero(hits == tap, g) if ctx.host else ctx.xp.where(hits[cut] == tap, g[cut], zero)
 
     if ctx.host:
         return add_back(ctx, [part(t, (...,)) for t in range(a.window)], a, dimension)
@@ -256,6 +275,12 @@ def max_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
     """The gradient of the input from that of the output."""
     if _empty(x, g):
         return ctx.xp.zeros(x.shape, g.dtype)
+    each = max(1, BLOCK * x.shape[0] // x.size)
+    if ctx.host and each < x.shape[0]:  # what some images need stays in the caches
+        slope = np.empty(x.shape, g.dtype)
+        for i in range(0, x.shape[0], each):
+            slope[i : i + each] = max_gradient(ctx, x[i : i + each], g[i : i + each], axes)
+        return slope
     stages = _stages(ctx, x, axes)
     zero = g.dtype.type(0)
     for dimension, a in enumerate(axes, 1):
@@ -295,14 +320,15 @@ def max_gather(ctx: Any, x: Any, values: Any, axes: Sequence[Axis]) -> Any:
 def _at_hits(ctx: Any, values: Any, hits: Any, a: Axis, dimension: int) -> Any:
     """Of each window along one dimension, the entry that ``hits`` numbers."""
     zero = values.dtype.type(0)
+    choose = host_choice.choose if ctx.host else ctx.xp.where
 
-    def choose(run: Run, entries: list[Any]) -> Any:
+    def at_hits(run: Run, entries: list[Any]) -> Any:
         of_run, chosen = hits[_along(dimension, slice(run.first, run.end))], zero
         for t, entry in zip(run.taps, entries, strict=True):
-            chosen = ctx.xp.where(of_run == t, entry, chosen)
+            chosen = choose(of_run == t, entry, chosen)
         return chosen
 
-    return _by_runs(ctx, values, a, dimension, choose, zero)
+    return _by_runs(ctx, values, a, dimension, at_hits, zero)
 
 
 def max_with_index(ctx: Any, x: Any, axes: Sequence[Axis], index_type: Any, with_batch: bool) -> tuple[Any, Any]:
