@@ -29,6 +29,10 @@ def _zeros(tensor: Any) -> Any:
     return build("ZerosLike", tensor)
 
 
+def _choose(ctx: Any, condition: Any, chosen: Any, other: Any) -> Any:
+    return (host_choice.choose if ctx.host else ctx.xp.where)(condition, chosen, other)
+
+
 class Relu(Op):
     """``max(features, 0)``, element by element."""
 
@@ -91,6 +95,8 @@ class Relu6Grad(Op):
 
     def kernel(ctx, inputs, attrs):
         g, x = inputs
+        if ctx.host:
+            return host_choice.or_zero((x > 0) & (x < 6), g)
         return ctx.xp.where((x > 0) & (x < 6), g, constant(g, 0))
 
     def gradient(op, grad):
@@ -107,7 +113,7 @@ class LeakyRelu(Op):
 
     def kernel(ctx, inputs, attrs):
         (x,) = inputs
-        return ctx.xp.where(x > 0, x, x * constant(x, attrs["alpha"]))
+        return _choose(ctx, x > 0, x, x * constant(x, attrs["alpha"]))
 
     def gradient(op, grad):
         return [build("LeakyReluGrad", grad, op.inputs[0], alpha=op.get_attr("alpha"))]
@@ -123,7 +129,7 @@ class LeakyReluGrad(Op):
 
     def kernel(ctx, inputs, attrs):
         g, x = inputs
-        return ctx.xp.where(x > 0, g, g * constant(g, attrs["alpha"]))
+        return _choose(ctx, x > 0, g, g * constant(g, attrs["alpha"]))
 
     def gradient(op, grad):
         x = op.inputs[1]
@@ -147,7 +153,7 @@ class Elu(Op):
         wide = widen(x)
         zero = constant(wide, 0)
         negative = ctx.xp.expm1(ctx.xp.minimum(wide, zero))
-        return ctx.xp.where(wide < zero, negative, wide).astype(x.dtype)
+        return _choose(ctx, wide < zero, negative, wide).astype(x.dtype)
 
     def gradient(op, grad):
         return [build("EluGrad", grad, op.outputs[0])]
@@ -163,7 +169,7 @@ class EluGrad(Op):
 
     def kernel(ctx, inputs, attrs):
         g, y = inputs
-        return ctx.xp.where(y < constant(y, 0), g * (y + constant(y, 1)), g)
+        return _choose(ctx, y < constant(y, 0), g * (y + constant(y, 1)), g)
 
     def gradient(op, grad):
         y = op.inputs[1]
@@ -187,7 +193,7 @@ class Selu(Op):
         wide = widen(x)
         zero = constant(wide, 0)
         negative = constant(wide, _SELU_SCALE_ALPHA) * ctx.xp.expm1(ctx.xp.minimum(wide, zero))
-        return ctx.xp.where(wide < zero, negative, constant(wide, _SELU_SCALE) * wide).astype(x.dtype)
+        return _choose(ctx, wide < zero, negative, constant(wide, _SELU_SCALE) * wide).astype(x.dtype)
 
     def gradient(op, grad):
         return [build("SeluGrad", grad, op.outputs[0])]
@@ -204,7 +210,7 @@ class SeluGrad(Op):
     def kernel(ctx, inputs, attrs):
         g, y = inputs
         negative = g * (y + constant(y, _SELU_SCALE_ALPHA))
-        return ctx.xp.where(y < constant(y, 0), negative, g * constant(g, _SELU_SCALE))
+        return _choose(ctx, y < constant(y, 0), negative, g * constant(g, _SELU_SCALE))
 
     def gradient(op, grad):
         y = op.inputs[1]

@@ -96,7 +96,9 @@ def _normalize(ctx: Any, inputs: Any, attrs: dict[str, Any]) -> list[Any]:
         y = host_batch_norm.normalized(wide, mean, slope, offset)
     else:
         y = (wide - mean.reshape(spread)) * slope.reshape(spread) + offset.reshape(spread)
-    return [y if y.dtype == x.dtype else y.astype(x.dtype)] + [v.astype(stored) for v in (new_mean, new_variance, mean, variance)]
+    return [y if y.dtype == x.dtype else y.astype(x.dtype)] + [
+        v.astype(stored) for v in (new_mean, new_variance, mean, variance)
+    ]
 
 
 def _forward_shape(c: Any, reserve: list[Any]) -> Any:

@@ -15,7 +15,7 @@ from anabranch.core.contract.kernels import uses_lax
 from anabranch.core.contract.opdef import PURE, List, Op, String, Type
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
-from anabranch.ops.nn.windows import convolution_rules, geometry, host_convolution, xla_convolution
+from anabranch.ops.nn.windows import convolution_rules, geometry, host_depthwise, xla_convolution
 from anabranch.ops.nn.windows.convolution_rules import (
     FILTER_GRADIENT,
     FORWARD,
@@ -55,7 +55,7 @@ def _forward(ctx: Any, inputs: Any, attrs: Any) -> Any:
         return by_library
     x = to_last(ctx.xp, x, data_format)
     if ctx.host and not _empty(x, f):
-        output = xla_convolution.depthwise_forward(ctx, x, f, axes)
+        output = host_depthwise.forward(x, f, axes)
     elif _empty(x, f):
         output = ctx.xp.zeros((x.shape[0], *(a.out for a in axes), f.shape[2] * f.shape[3]), x.dtype)
     else:
@@ -74,7 +74,7 @@ def _input_gradient(ctx: Any, inputs: Any, attrs: Any) -> Any:
     if 0 in shape or _empty(g, f):
         slope = ctx.xp.zeros(shape, g.dtype)
     elif ctx.host:
-        slope = host_convolution.depthwise_input_gradient(g, f, axes)
+        slope = host_depthwise.input_gradient(g, f, axes)
     else:
         slope = xla_convolution.input_gradient(ctx, g, _as_grouped(f), axes, shape[-1])
     return from_last(ctx.xp, slope, attrs["data_format"])
@@ -92,7 +92,7 @@ def _filter_gradient(ctx: Any, inputs: Any, attrs: Any) -> Any:
     if 0 in shape or _empty(x, g):
         return ctx.xp.zeros(shape, x.dtype)
     if ctx.host:
-        return xla_convolution.depthwise_filter_gradient(ctx, x, g, axes, shape[3])
+        return host_depthwise.filter_gradient(x, g, axes, shape[3])
     return xla_convolution.filter_gradient(ctx, x, g, axes, 1).reshape(shape)
 
 

@@ -193,17 +193,3 @@ def filter_gradient(x: np.ndarray, g: np.ndarray, axes: Sequence[Axis], per_grou
             total += windows[block].reshape(-1, columns).T @ gradient[block].reshape(-1, each)
         parts.append(total.reshape(*shape[:-1], each))
     return (parts[0] if groups == 1 else np.concatenate(parts, -1)).astype(x.dtype, copy=False)
-
-
-def depthwise_input_gradient(g: np.ndarray, f: np.ndarray, axes: Sequence[Axis]) -> np.ndarray:
-    """The gradient of the input of a depthwise convolution whose filter is ``[*window, in, multiplier]``."""
-    channels, multiplier = f.shape[-2:]
-    wide, kernel = widen(g), widen(f)
-    wide = wide.reshape(wide.shape[:-1] + (channels, multiplier))
-    padded = np.zeros(
-        (g.shape[0], *(max(a.size + a.before + max(a.after, 0), a.extent) for a in axes), channels), wide.dtype
-    )
-    for offsets in _positions(axes):
-        target = tap(padded, axes, offsets)
-        target += np.sum(wide * kernel[offsets], axis=-1)
-    return padded[(slice(None), *(slice(a.before, a.before + a.size) for a in axes))].astype(g.dtype)

@@ -24,7 +24,6 @@ from anabranch.ops.nn.windows.xla_convolution import add_along, interleave, scat
 from anabranch.ops.shared import host_choice
 from anabranch.ops.shared.widening import widen
 
-
 BLOCK = 1 << 16
 """Elements of images whose maxima's gradients are made at a time on the host."""
 

@@ -560,7 +560,7 @@ def depthwise_filter_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis], mu
     padded = pad_spatial(xp, x, axes)
     g = g.reshape(g.shape[:-1] + (channels, multiplier)) if multiplier > 1 else g
     shape = tuple(a.window for a in axes) + (channels, multiplier)
-    if not ctx.host and math.prod(g.shape) >= _MIN_SUM_BY_ROWS and max(a.stride for a in axes) == 1:
+    if math.prod(g.shape) >= _MIN_SUM_BY_ROWS and max(a.stride for a in axes) == 1:
         return _depthwise_filter_by_rows(ctx, padded, g, axes).reshape(shape).astype(given_dtype)
     slopes = []
     for offsets in np.ndindex(*(a.window for a in axes)):
