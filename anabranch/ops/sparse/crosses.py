@@ -7,9 +7,8 @@ fingerprint, so that a model trained elsewhere finds its rows.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,50 +22,81 @@ from anabranch.core.graph.sparse_tensor import SparseTensor, as_sparse, is_spars
 from anabranch.core.values import dtypes, shapes
 from anabranch.ops.shared.array_rules import require
 from anabranch.ops.sparse.rules import check_bounds, check_parts, unbounded
-from anabranch.ops.strings.hashes import fingerprint64
+from anabranch.ops.strings.hashes import fingerprints
 
 DEFAULT_KEY = 0xDECAFCAFFE
 """The key of hashes if none is given."""
 _MASK = 2**64 - 1
-_MULTIPLIER = 0xC6A4A7935BD1E995
+_MULTIPLIER = np.uint64(0xC6A4A7935BD1E995)
 
 
-def _mixed(value: int) -> int:
-    return value ^ (value >> 47)
+def _mixed(value: Any) -> Any:
+    return value ^ (value >> np.uint64(47))
 
 
-def join_fingerprints(first: int, second: int) -> int:
-    """The fingerprint of two fingerprints in their order."""
-    joined = first ^ _MULTIPLIER
-    joined ^= _mixed(second * _MULTIPLIER & _MASK) * _MULTIPLIER & _MASK
-    joined = joined * _MULTIPLIER & _MASK
-    joined = _mixed(joined) * _MULTIPLIER & _MASK
-    return _mixed(joined)
+def join_fingerprints(first: Any, second: Any) -> Any:
+    """The fingerprints of two fingerprints in their order, arrays of uint64."""
+    return _mixed(
+        _mixed((first ^ _MULTIPLIER ^ (_mixed(second * _MULTIPLIER) * _MULTIPLIER)) * _MULTIPLIER) * _MULTIPLIER
+    )
 
 
-def _columns(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> tuple[int, list[list[list[Any]]]]:
-    """How many rows there are, and for each column the values of each row."""
+class _Column(NamedTuple):
+    """The values of all rows, row after row, and how many each row has."""
+
+    items: np.ndarray
+    counts: np.ndarray
+
+
+def _columns(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> tuple[int, list[_Column]]:
+    """How many rows there are, and the columns."""
     number, dense_number = attrs["N"], len(attrs["dense_types"])
     indices, values, sizes = (inputs[i * number : (i + 1) * number] for i in range(3))
     dense = inputs[3 * number : 3 * number + dense_number]
     rows = int(sizes[0][0]) if number else dense[0].shape[0] if dense_number else 0
-    columns: list[list[list[Any]]] = []
+    columns: list[_Column] = []
     for own, items, shape in zip(indices, values, sizes, strict=True):
         check_parts(ctx, own, items, shape)
         require(ctx, len(shape) == 2, f"shape should imply a 2D tensor, but got shape: {shape.tolist()}")
         require(ctx, int(shape[0]) == rows, f"Expected batch size {rows}, got {int(shape[0])}")
         check_bounds(ctx, own, shape)
-        lists: list[list[Any]] = [[] for _ in range(rows)]
-        for row, item in zip(own[:, 0].tolist(), items.tolist(), strict=True):
-            lists[row].append(item)
-        columns.append(lists)
+        at = own[:, 0]
+        if (at[1:] < at[:-1]).any():
+            items = items[np.argsort(at, kind="stable")]
+        columns.append(_Column(items, np.bincount(at, minlength=rows)))
     for tensor in dense:
         require(
             ctx, tensor.ndim == 2, f"Dense inputs should be a matrix but received shape {shapes.show(tensor.shape)}"
         )
         require(ctx, tensor.shape[0] == rows, f"Expected batch size {rows}, got {tensor.shape[0]}")
-        columns.append(tensor.tolist())
+        columns.append(_Column(tensor.ravel(), np.full(rows, tensor.shape[1])))
     return rows, columns
+
+
+def _combinations(columns: Sequence[_Column], row: np.ndarray, place: np.ndarray) -> list[np.ndarray]:
+    """For each column where its items are, for the combination at each ``place`` of a ``row``."""
+    chosen = []
+    for column in reversed(columns):  # the last one is the fastest
+        own = column.counts[row]
+        place, digit = np.divmod(place, own)
+        chosen.append((np.cumsum(column.counts) - column.counts)[row] + digit)
+    return chosen[::-1]
+
+
+def _numbers(items: np.ndarray) -> np.ndarray:
+    """What stands for items in hashes."""
+    return items.view(np.uint64) if items.dtype != object else fingerprints(items.tolist())
+
+
+def _texts(items: np.ndarray) -> np.ndarray:
+    """Items as strings."""
+    return items if items.dtype == object else _objects([b"%d" % item for item in items.tolist()])
+
+
+def _objects(texts: list[bytes]) -> np.ndarray:
+    out = np.empty(len(texts), object)
+    out[:] = texts
+    return out
 
 
 class SparseCross(Op):
@@ -104,39 +134,24 @@ class SparseCross(Op):
 
     def host_kernel(ctx, inputs, attrs):
         rows, columns = _columns(ctx, inputs, attrs)
-        hashed = attrs["hashed_output"]
-        buckets = attrs["num_buckets"] or 2**63 - 1
-        key = attrs["hash_key"] & _MASK
-        fingerprints: dict[bytes, int] = {}
-
-        def number(item: Any) -> int:
-            if not isinstance(item, bytes):
-                return item & _MASK
-            if item not in fingerprints:
-                fingerprints[item] = fingerprint64(item)
-            return fingerprints[item]
-
-        values: list[Any] = []
-        counts = np.zeros(rows, np.int64)
-        for row in range(rows):
-            lists = [column[row] for column in columns]
-            start = len(values)
-            if hashed:
-                for combination in itertools.product(*[[number(item) for item in items] for items in lists]):
-                    fingerprint = key
-                    for item in combination:
-                        fingerprint = join_fingerprints(fingerprint, item)
-                    values.append(fingerprint % buckets)
-            else:
-                texts = [[item if isinstance(item, bytes) else b"%d" % item for item in items] for items in lists]
-                values.extend(b"_X_".join(combination) for combination in itertools.product(*texts))
-            counts[row] = len(values) - start
-        out: np.ndarray = np.empty(len(values), np.int64 if hashed else object)
-        out[:] = values
+        counts = np.ones(rows, np.int64)
+        for column in columns:
+            counts = counts * column.counts
+        row = np.repeat(np.arange(rows), counts)
+        place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+        chosen = _combinations(columns, row, place)
+        if attrs["hashed_output"]:
+            values = np.full(len(row), attrs["hash_key"] & _MASK, np.uint64)
+            for column, at in zip(columns, chosen, strict=True):
+                values = join_fingerprints(values, _numbers(column.items)[at])
+            values = (values % np.uint64(attrs["num_buckets"] or 2**63 - 1)).astype(np.int64)
+        else:
+            parts = [_texts(column.items)[at].tolist() for column, at in zip(columns, chosen, strict=True)]
+            values = _objects([b"_X_".join(texts) for texts in zip(*parts, strict=True)])
         indices = np.empty((len(values), 2), np.int64)
-        indices[:, 0] = np.repeat(np.arange(rows), counts)
-        indices[:, 1] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return [indices, out, np.array([rows, counts.max(initial=0)], np.int64)]
+        indices[:, 0] = row
+        indices[:, 1] = place
+        return [indices, values, np.array([rows, counts.max(initial=0)], np.int64)]
 
 
 def _crossed(inputs: Any, hashed: bool, num_buckets: int, hash_key: int | None, name: str | None) -> SparseTensor:

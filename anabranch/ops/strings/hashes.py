@@ -7,6 +7,7 @@ Bernstein, 2012), so that a model trained elsewhere finds its rows: buckets agre
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,15 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public, public_op
 from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op
 from anabranch.core.graph.build import build
+from anabranch.ops.strings import hash_arrays
 from anabranch.ops.strings.text import one_spelling
 
 _MASK = (1 << 64) - 1
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 REMEMBERED = 1 << 15
 """Short strings whose hash is remembered, as few words make up most of a text: some 6 MB."""
+_SEED = 0xDECAFCAFFE
+"""Of the old hash."""
 _NO_GRADIENT = NotDifferentiable("a hash is an integer")
 
 
@@ -153,7 +157,7 @@ def siphash(key: tuple[int, int], data: bytes) -> int:
     return v[0] ^ v[1] ^ v[2] ^ v[3]
 
 
-def hash64(data: bytes, seed: int = 0xDECAFCAFFE) -> int:
+def hash64(data: bytes, seed: int = _SEED) -> int:
     """The 64-bit hash in the style of MurmurHash 2 that TensorFlow used before FarmHash."""
     mul = 0xC6A4A7935BD1E995
     size = len(data)
@@ -168,10 +172,24 @@ def hash64(data: bytes, seed: int = 0xDECAFCAFFE) -> int:
     return h ^ (h >> 47)
 
 
-def _buckets(hashed: Any, values: Any, count: int) -> np.ndarray:
+def _buckets(one: Callable[[bytes], int], many: Callable[[list[bytes]], np.ndarray], values: Any, count: int) -> Any:
+    """Buckets by a hash of ``one`` string and the same hash of ``many``."""
     texts = values.ravel().tolist()
-    bucket_of = {text: hashed(text) % count for text in set(texts)}  # texts repeat
-    return np.array([bucket_of[text] for text in texts], np.int64).reshape(values.shape)
+    if len(texts) > hash_arrays.FEW:
+        return (many(texts) % np.uint64(count)).astype(np.int64).reshape(values.shape)
+    return np.array([one(text) % count for text in texts], np.int64).reshape(values.shape)
+
+
+def fingerprints(texts: Sequence[bytes]) -> np.ndarray:
+    """FarmHash's Fingerprint64 of strings, uint64."""
+    if len(texts) <= hash_arrays.FEW:
+        return np.array([fingerprint64(text) for text in texts], np.uint64)
+    return hash_arrays.fingerprints(texts, fingerprint64)
+
+
+def old_hashes(texts: Sequence[bytes]) -> np.ndarray:
+    """The old hash of strings, uint64."""
+    return hash_arrays.old_hashes(texts, _SEED)
 
 
 class StringToHashBucketFast(Op):
@@ -186,7 +204,7 @@ class StringToHashBucketFast(Op):
         return c.shapes[0]
 
     def host_kernel(ctx, inputs, attrs):
-        return _buckets(fingerprint64, inputs[0], attrs["num_buckets"])
+        return _buckets(fingerprint64, fingerprints, inputs[0], attrs["num_buckets"])
 
 
 class StringToHashBucketStrong(Op):
@@ -203,7 +221,8 @@ class StringToHashBucketStrong(Op):
     def host_kernel(ctx, inputs, attrs):
         key = attrs["key"]
         ctx.check(len(key) == 2, errors.InvalidArgumentError, f"Key must have 2 elements, but it has {len(key)}")
-        return _buckets(functools.partial(siphash, tuple(attrs["key"])), inputs[0], attrs["num_buckets"])
+        one, many = (functools.partial(hashed, tuple(key)) for hashed in (siphash, hash_arrays.siphashes))
+        return _buckets(one, many, inputs[0], attrs["num_buckets"])
 
 
 class StringToHashBucket(Op):
@@ -218,7 +237,7 @@ class StringToHashBucket(Op):
         return c.shapes[0]
 
     def host_kernel(ctx, inputs, attrs):
-        return _buckets(hash64, inputs[0], attrs["num_buckets"])
+        return _buckets(hash64, old_hashes, inputs[0], attrs["num_buckets"])
 
 
 string_to_hash_bucket_fast = public_op(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import anabranch as tf
 from anabranch.ops.sparse.rules import in_order, keys, row_major
+from anabranch.ops.strings import hashes
 from anabranch.testing.kernels import run_op
 
 
@@ -305,3 +306,50 @@ def test_gradients_of_a_dense_tensor_made_of_places_of_any_shape(tier, indices, 
     at = weights[tuple(np.array(indices).T)] if np.ndim(indices) == 2 else weights[np.array(indices)]
     np.testing.assert_array_equal(actual[0], at if np.ndim(values) else np.sum(at))
     assert actual[1] == weights.sum() - np.sum(at)
+
+
+def _joined(first, second):
+    mask, mul = 2**64 - 1, 0xC6A4A7935BD1E995
+
+    def mixed(value):
+        return value * mul & mask ^ (value * mul & mask) >> 47
+
+    both = first ^ mul ^ (mixed(second) * mul & mask)
+    return mixed(mixed(both))
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_crosses_are_nested_loops_over_the_values_of_a_row(rows):
+    random = np.random.RandomState(rows)
+    counts = random.randint(0, 4, rows)
+    own = [(row, place) for row in range(rows) for place in range(counts[row])]
+    random.shuffle(own)  # the order within a row is that of the values
+    words = [b"word%d" % random.randint(50) * random.randint(1, 5) for _ in own]
+    texts = tf.SparseTensorValue(np.array(own, np.int64).reshape(-1, 2), np.array(words, object), [rows, 4])
+    numbers = random.randint(-9, 9, (rows, 2))
+    places, strings, shape = [], [], [rows, 0]
+    hashed = []
+    for row in range(rows):
+        combinations = [
+            (word, number)
+            for (at, _), word in zip(own, words, strict=True)
+            if at == row
+            for number in numbers[row].tolist()
+        ]
+        places += [[row, place] for place in range(len(combinations))]
+        strings += [word + b"_X_" + b"%d" % number for word, number in combinations]
+        hashed += [
+            _joined(_joined(0xDECAFCAFFE, hashes.fingerprint64(word)), number & (2**64 - 1)) % 1000
+            for word, number in combinations
+        ]
+        shape[1] = max(shape[1], len(combinations))
+    sparse = tf.SparseTensor(
+        tf.constant(texts.indices), tf.constant(texts.values, tf.string, [len(own)]), tf.constant([rows, 4], tf.int64)
+    )
+    columns = [sparse, tf.constant(numbers, tf.int64)]
+    with tf.Session() as session:
+        crossed, by_hash = session.run([tf.sparse.cross(columns), tf.sparse.cross_hashed(columns, 1000)])
+    assert crossed.indices.tolist() == by_hash.indices.tolist() == places
+    assert crossed.values.tolist() == strings
+    assert by_hash.values.tolist() == hashed
+    assert crossed.dense_shape.tolist() == by_hash.dense_shape.tolist() == shape

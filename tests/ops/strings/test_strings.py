@@ -10,6 +10,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.core.graph.build import build
+from anabranch.ops.strings import hashes
 
 CASES = json.loads((Path(__file__).parents[2] / "golden" / "strings.json").read_text())
 # Which op types the cases run; `test_each_op_has_a_case` holds the list against what the graphs contain.
@@ -220,3 +221,27 @@ def test_what_is_refused() -> None:
         joined = build("StringJoin", [shape, tf.constant(["a", "b"])])
         with pytest.raises(tf.errors.InvalidArgumentError, match="Input shapes do not match"):
             session.run(joined, {shape: ["a", "b", "c"]})
+
+
+@pytest.mark.parametrize("most", [3, 7, 20, 70, 200])
+@pytest.mark.parametrize("count", [1, 24, 25, 700])
+def test_hashes_of_many_strings_are_those_of_each(most, count):
+    random = np.random.RandomState(most + count)
+    texts = [random.bytes(random.randint(0, most + 1)) for _ in range(count - 1)] + [bytes(most)]
+    key = (int(random.randint(1 << 62)), -5)
+    value = np.empty((count, 1), object)
+    value[:, 0] = texts
+    fed = tf.placeholder(tf.string, [None, 1])
+    with tf.Session() as session:
+        fast, strong, old = session.run(
+            [
+                tf.string_to_hash_bucket_fast(fed, 2**63 - 1),
+                tf.string_to_hash_bucket_strong(fed, 10**9 + 7, list(key)),
+                tf.string_to_hash_bucket(fed, 1000),
+            ],
+            {fed: value},
+        )
+    assert fast.shape == strong.shape == old.shape == (count, 1)
+    assert fast.ravel().tolist() == [hashes.fingerprint64(text) % (2**63 - 1) for text in texts]
+    assert strong.ravel().tolist() == [hashes.siphash(key, text) % (10**9 + 7) for text in texts]
+    assert old.ravel().tolist() == [hashes.hash64(text) % 1000 for text in texts]
