@@ -4,8 +4,9 @@ The gradient of a loop is a loop that runs as many times, backwards. Its variabl
 number (the forward loop's counter), the gradients with respect to the forward variables at the start of an iteration,
 and the lists of what it needs of that iteration. Only those variables take part that lie on a path of differentiable
 operations from an output that has a gradient to an input whose gradient is wanted. The gradient of a variable that the
-loop does not change is a sum over iterations; slices of it (the gradient of a gather from a table) are added to a dense
-sum.
+loop does not change is a sum over iterations. Where it is slices in each of them (of a table from which the body gathers
+rows), it is the slices of all iterations, the last one first: two lists take their values and their indices. A table
+costs what is read of it, and optimizers treat it as sparse. (TensorFlow's slices have a first row more, zeros for row 0.)
 
 What an iteration's backward pass needs of its forward pass comes from one of three places:
 
@@ -24,6 +25,7 @@ import numpy as np
 
 from anabranch.autodiff import gradients as walks
 from anabranch.autodiff import registry
+from anabranch.autodiff.branch_slices import dense_shape
 from anabranch.autodiff.control_flow import (
     dense_for,
     differentiate_body,
@@ -64,6 +66,7 @@ class _Loop:
     def __init__(self, op: Operation, grads: Sequence[Any], wanted: Sequence[bool], options: walks.Options) -> None:
         self.op = op
         self.graph = op.graph
+        self.outside = op.graph.current_body
         self.grads = grads
         self.wanted = wanted
         self.options = options
@@ -74,6 +77,12 @@ class _Loop:
         self.lists: list[tuple[Tensor, Tensor]] = []
         """Outer lists, and the list arguments of the gradient body; what it leaves of them comes after."""
         self.rest: list[Tensor] = []
+        self.slices: dict[int, list[shapes.RawShape]] = {}
+        """Variables whose gradients are slices, with the shapes of an iteration's values and indices: two of the first
+        of :attr:`lists` each.
+        """
+        self.summed: list[int] = []
+        """Variables whose gradients are dense."""
 
     # ----------------------------------------------------------------------------------------------- which variables
     def _taking_part(self) -> list[int]:
@@ -140,24 +149,71 @@ class _Loop:
             total = body.add_arg(dtypes.int32, (), "forward_counter")
             self.counter, self.total = counter, total
             self.index: Tensor | None = None
-            args = [body.add_arg(*self._gradient_type(i), f"grad_{i}") for i in taking_part]
-            for i, arg in zip(taking_part, args, strict=True):
-                arg._handle = forward.args[i]._handle if arg.dtype.base is dtypes.variant else None
-        state = [i for i in taking_part if not self.invariant[i]]
-        ys = [forward.outputs[i] for i in state]
-        starts = [args[taking_part.index(i)] for i in state]
+            args = {i: self._argument(i) for i in taking_part if not self.invariant[i]}
+        ys = [forward.outputs[i] for i in args]
         xs = [forward.args[i] for i in taking_part]
-        gradients = differentiate_body(forward, body, ys, starts, xs, self.options).gradients
+        gradients = differentiate_body(forward, body, ys, list(args.values()), xs, self.options).gradients
         with graph.building(body), graph.control_dependencies(None):
             following = build("AddV2", counter, constant(1, dtypes.int32, name="one"), name="next_counter")
+            for i, gradient in zip(taking_part, gradients, strict=True):
+                if self._stays_slices(i, gradient):
+                    self._append(i, gradient)
+                elif self.invariant[i]:
+                    args[i] = self._argument(i)
+            self.summed = [i for i in taking_part if i not in self.slices]
             body.outputs = [following, total]
-            for i, arg, gradient in zip(taking_part, args, gradients, strict=True):
-                body.outputs.append(self._next(i, arg, gradient))
+            for i, gradient in zip(taking_part, gradients, strict=True):
+                if i in args:
+                    body.outputs.append(self._next(i, args[i], gradient))
+        body.outputs += self.rest
         prune(body)
         move_shapes(body)
         self._bring_in()
         prune(body)
-        return self._make(args)
+        return self._make([args[i] for i in self.summed])
+
+    def _argument(self, index: int) -> Tensor:
+        """The argument of the gradient body for the gradient with respect to a variable."""
+        arg = self.body.add_arg(*self._gradient_type(index), f"grad_{index}")
+        arg._handle = self.forward.args[index]._handle if arg.dtype.base is dtypes.variant else None
+        return arg
+
+    def _stays_slices(self, index: int, gradient: Any) -> bool:
+        """Whether a gradient is slices of a table from outside of the loop. That of a loop variable is dense, as in
+        TensorFlow.
+        """
+        if not isinstance(gradient, IndexedSlices) or self.forward.args[index] not in self.forward.captures.values():
+            return False
+        whole = self._gradient_type(index)[1]
+        return whole is not None and len(whole) > 0 and shapes.is_static(whole[1:])
+
+    def _append(self, index: int, gradient: IndexedSlices) -> None:
+        """Put an iteration's slices into lists that the gradient loop carries."""
+        tail = (self._gradient_type(index)[1] or ())[1:]
+        rows = gradient.values._shape[:1] if gradient.values._shape else None
+        rows = gradient.indices._shape if not rows or rows[0] is None else rows
+        count = rows[0] if rows else None
+        self.slices[index] = [(count, *tail), (count,)]
+        for item, shape in zip((gradient.values, gradient.indices), self.slices[index], strict=True):
+            dtype = item.dtype.base
+            with self.graph.building(self.outside):
+                most = constant(-1, dtypes.int32)
+                empty = build("EmptyTensorList", _shape_constant(shape), most, element_dtype=dtype)
+            arg = self.body.add_arg(dtypes.variant, (), "slices")
+            arg._handle = empty._handle
+            self.lists.append((empty, arg))
+            self.rest.append(build("TensorListPushBack", arg, item, element_dtype=dtype))
+
+    def _joined(self, index: int, while_op: Operation) -> IndexedSlices:
+        """The slices of all iterations, from the lists that the gradient loop has filled."""
+        first = 2 * list(self.slices).index(index)
+        parts = []
+        for place, shape in enumerate(self.slices[index], first):
+            filled = while_op._outputs[2 + len(self.summed) + place]
+            dtype = self.lists[place][0].op._attrs["element_dtype"]
+            parts.append(build("TensorListConcat", filled, element_dtype=dtype, element_shape=shape)[0])
+        return IndexedSlices(parts[0], parts[1], dense_shape([None], self.op._inputs[index]))
+
 
     def _gradient_type(self, index: int) -> tuple[dtypes.DType, shapes.RawShape]:
         arg = self.forward.args[index]
@@ -203,13 +259,13 @@ class _Loop:
                 copy._handle = arg._handle
             condition.outputs = [build("Less", condition.args[0], condition.args[1])]
         self._order_arguments(args)
-        body.outputs += self.rest
+        body.outputs += self.rest[2 * len(self.slices) :]
         captured = body_ops.line_up([condition, body])
         body.outputs += [body.captures[outer] for outer in captured]
         inputs = [
             constant(0, dtypes.int32, name="grad_counter"),
             self._trips(),
-            *(self._first(i) for i in self.taking_part),
+            *(self._first(i) for i in self.summed),
             *(outer for outer, _ in self.lists),
         ]
         listed = [arg._shape for arg in body.args]
@@ -226,9 +282,12 @@ class _Loop:
         )
         body_ops.own(while_op)
         input_gradients = self._cut_off()
-        for position, i in enumerate(self.taking_part):
+        for position, i in enumerate(self.summed):
             if i < len(self.wanted) and self.wanted[i]:
                 input_gradients[i] = while_op._outputs[2 + position]
+        for i in self.slices:
+            if i < len(self.wanted) and self.wanted[i]:
+                input_gradients[i] = self._joined(i, while_op)
         return input_gradients
 
     def _order_arguments(self, args: list[Tensor]) -> None:
