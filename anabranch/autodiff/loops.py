@@ -4,9 +4,10 @@ The gradient of a loop is a loop that runs as many times, backwards. Its variabl
 number (the forward loop's counter), the gradients with respect to the forward variables at the start of an iteration,
 and the lists of what it needs of that iteration. Only those variables take part that lie on a path of differentiable
 operations from an output that has a gradient to an input whose gradient is wanted. The gradient of a variable that the
-loop does not change is a sum over iterations. Where it is slices in each of them (of a table from which the body gathers
-rows), it is the slices of all iterations, the last one first: two lists take their values and their indices. A table
-costs what is read of it, and optimizers treat it as sparse. (TensorFlow's slices have a first row more, zeros for row 0.)
+loop does not change is a sum over iterations. Where it is slices in each of them, of a table from outside from which
+the body gathers rows, it is the slices of all iterations, the last one first: lists take their values and indices. So a
+table costs what is read of it, and optimizers treat it as sparse. (TensorFlow's begin with one more row, zeros for row
+0.)
 
 What an iteration's backward pass needs of its forward pass comes from one of three places:
 
@@ -213,7 +214,6 @@ class _Loop:
             dtype = self.lists[place][0].op._attrs["element_dtype"]
             parts.append(build("TensorListConcat", filled, element_dtype=dtype, element_shape=shape)[0])
         return IndexedSlices(parts[0], parts[1], dense_shape([None], self.op._inputs[index]))
-
 
     def _gradient_type(self, index: int) -> tuple[dtypes.DType, shapes.RawShape]:
         arg = self.forward.args[index]
