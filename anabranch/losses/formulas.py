@@ -43,7 +43,12 @@ def _required(**given: Any) -> None:
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:
-    """Both as floats of one shape."""
+    """Both in float32, in which TensorFlow computes these losses whatever the dtype, and of one shape."""
+    return _of_one_shape(labels, cast(convert_to_tensor(predictions), dtypes.float32))
+
+
+def _of_one_shape(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:
+    """Labels in the dtype of predictions, and both of one shape."""
     predictions = convert_to_tensor(predictions)
     if not predictions.dtype.is_floating:
         predictions = cast(predictions, dtypes.float32)
@@ -315,7 +320,7 @@ def sigmoid_cross_entropy(
     """
     _required(multi_class_labels=multi_class_labels, logits=logits)
     with name_scope(scope, "sigmoid_cross_entropy_loss", (logits, multi_class_labels, weights)) as scope:
-        labels, logits = _pair(multi_class_labels, logits)
+        labels, logits = _of_one_shape(multi_class_labels, logits)
         if not (isinstance(label_smoothing, (int, float)) and label_smoothing <= 0):
             labels = labels * (1 - label_smoothing) + 0.5 * label_smoothing
         losses = sigmoid_cross_entropy_with_logits(labels=labels, logits=logits, name="xentropy")
@@ -345,7 +350,7 @@ def softmax_cross_entropy(
     """
     _required(onehot_labels=onehot_labels, logits=logits)
     with name_scope(scope, "softmax_cross_entropy_loss", (logits, onehot_labels, weights)) as scope:
-        labels, logits = _pair(onehot_labels, logits)
+        labels, logits = _of_one_shape(onehot_labels, logits)
         if not (isinstance(label_smoothing, (int, float)) and label_smoothing <= 0):
             classes = cast(shape(labels)[-1], logits.dtype.base)
             labels = labels * (1 - label_smoothing) + label_smoothing / classes

@@ -138,19 +138,17 @@ def count_nonzero(
 
 @public("math.reduce_variance")
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Mean squared distance from the mean over the dimensions ``axis``.
+    """Mean squared distance from the mean over the dimensions ``axis``; of integers in integers, rounded down.
 
     Raises:
-        TypeError: integers or bools are given.
+        TypeError: bools are given.
     """
     tensor = convert_to_tensor(input_tensor)
     with name_scope(name, "reduce_variance", [tensor]):
-        if not (tensor.dtype.is_floating or tensor.dtype.is_complex):
+        if not (tensor.dtype.is_floating or tensor.dtype.is_complex or tensor.dtype.is_integer):
             raise TypeError(
                 "Input must be either real or complex\n"
-                + errors.message(
-                    f"{tensor.dtype.name} for reduce_variance", "a float or complex type", "tf.cast it first"
-                )
+                + errors.message(f"{tensor.dtype.name} for reduce_variance", "numbers", "tf.cast it first")
             )
         difference = build("Sub", tensor, reduce_mean(tensor, axis, keepdims=True), name="sub")
         if tensor.dtype.is_complex:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from anabranch.core import errors
@@ -10,6 +11,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.static_value import constant_value
 
 
 def _direction(direction: str) -> bool:
@@ -39,24 +41,38 @@ def argsort(
 
 def _sorted(values: Tensor, axis: Any, descending: bool, positions: bool) -> Tensor:
     rank = values.shape.ndims
-    if rank is None:
-        raise NotImplementedError(
-            errors.message("values of unknown rank", "values of known rank", "values.set_shape([None] * rank) before")
-        )
     if rank == 0:
         raise ValueError(errors.message("a scalar", "at least one dimension", "tf.reshape(x, [1])"))
-    if not isinstance(axis, int) or not -rank <= axis < rank:
-        raise ValueError(errors.message(f"axis {axis!r} of rank {rank}", f"an int in [{-rank}, {rank})", "axis=-1"))
-    axis %= rank
-    order = [*range(axis), *range(axis + 1, rank), axis]
-    moved = values if axis == rank - 1 else build("Transpose", values, order)
+    place = constant_value(axis) if isinstance(axis, Tensor) else axis
+    try:
+        axis = operator.index(place)
+    except TypeError:
+        raise ValueError(errors.message(f"axis {axis!r}", "an int that is known", "axis=-1")) from None
+    if rank is not None and not -rank <= axis < rank:
+        raise ValueError(errors.message(f"axis {axis} of rank {rank}", f"an int in [{-rank}, {rank})", "axis=-1"))
+    moved, order = _axis_last(values, axis, rank)
     # TopK gives the largest first, and among equals the first. What turns the order of numbers around is negation, of
     # integers -1 - x, which is exact and cannot overflow.
     reverse = "Invert" if values.dtype.is_integer else "Neg"
     key = moved if descending else build(reverse, moved)
-    size = build("StridedSlice", build("Shape", key), [rank - 1], [rank], [1], shrink_axis_mask=1)
+    size = build("StridedSlice", build("Shape", key), [-1], [0], [1], shrink_axis_mask=1)
     sorted_values, indices = build("TopKV2", key, size, sorted=True)
     result = indices if positions else sorted_values if descending else build(reverse, sorted_values)
-    if axis == rank - 1:
-        return result
-    return build("Transpose", result, [order.index(i) for i in range(rank)])
+    return result if order is None else build("Transpose", result, build("InvertPermutation", order))
+
+
+def _axis_last(values: Tensor, axis: int, rank: int | None) -> tuple[Tensor, Any]:
+    """The values with an axis moved to the end, and the permutation that did it; None if it was there."""
+    if axis == -1 or (rank is not None and axis == rank - 1):
+        return values, None
+    order: Any
+    if rank is not None:
+        axis %= rank
+        order = [*range(axis), *range(axis + 1, rank), axis]
+    else:
+        count = build("Rank", values)
+        place = build("AddV2", count, axis) if axis < 0 else convert_to_tensor(axis)
+        before = build("Range", 0, place, 1)
+        after = build("Range", build("AddV2", place, 1), count, 1)
+        order = build("ConcatV2", [before, after, build("ExpandDims", place, 0)], 0)
+    return build("Transpose", values, order), order

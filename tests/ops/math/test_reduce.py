@@ -257,8 +257,9 @@ def test_variance_and_deviation():
     wanted = [np.var(value), np.std(value, 1, keepdims=True), np.var(z, 0), np.sqrt(np.sum(value**2, 1))]
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
-    with pytest.raises(TypeError, match=r"(?s)Input must be either real or complex.*int32 for reduce_variance"):
-        tf.math.reduce_variance([1, 2])
+    assert tf.Session().run(tf.math.reduce_variance([[1, 2, 6], [3, 9, 5]], 1)).tolist() == [4, 6]
+    with pytest.raises(TypeError, match=r"(?s)Input must be either real or complex.*bool for reduce_variance"):
+        tf.math.reduce_variance([True, False])
 
 
 @pytest.mark.parametrize("tier", TIERS)
@@ -370,3 +371,15 @@ def test_sums_of_long_rows_over_batches_of_many_sizes():
             roots, mean = session.run(fetches, {x: value})
             np.testing.assert_allclose(roots, np.sqrt(value + 1).sum(0), rtol=1e-5)
             np.testing.assert_allclose(mean, value.mean(0), rtol=1e-5)
+
+
+def test_sorting_along_axes_of_values_of_unknown_rank():
+    x = np.random.RandomState(0).randn(3, 4, 2)
+    with tf.Graph().as_default(), tf.Session() as session:
+        p = tf.placeholder(tf.float64)
+        for axis in (-1, 0, 1, -2, np.int64(-3), tf.constant(1)):
+            place = session.run(axis) if isinstance(axis, tf.Tensor) else axis
+            assert (session.run(tf.sort(p, axis), {p: x}) == np.sort(x, place)).all()
+            assert (session.run(tf.argsort(p, axis), {p: x}) == np.argsort(x, place)).all()
+        with pytest.raises(ValueError, match="an int that is known"):
+            tf.sort(p, tf.placeholder(tf.int32, []))
