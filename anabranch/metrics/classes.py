@@ -54,7 +54,8 @@ def confusion_matrix(
         values = ones_like(places, dtype=dtype) if weights is None else cast(convert_to_tensor(weights), dtype)
         counts = build("UnsortedSegmentSum", reshape(values, [-1]), reshape(places, [-1]), build("Mul", number, number))
         known = num_classes if isinstance(num_classes, int) else None
-        matrix: Tensor = reshape(counts, [known, known] if known else build("Pack", [number, number], axis=0))
+        size = [known, known] if known else build("Pack", [number, number], axis=0)
+        matrix: Tensor = reshape(counts, size, name="SparseTensorDenseAdd")  # TensorFlow's name, which programs fetch
         return matrix
 
 

@@ -56,7 +56,7 @@ def eye(
         batch = convert_to_tensor([] if batch_shape is None else batch_shape, dtypes.int32, name="shape")
         rows = convert_to_tensor(num_rows, dtypes.int32, name="num_rows")
         if num_columns is None:
-            return build("MatrixDiag", build("Fill", _joined(batch, rows), one))
+            return build("MatrixDiag", build("Fill", _joined(batch, rows), one), name="diag")
         columns = convert_to_tensor(num_columns, dtypes.int32, name="num_columns")
         ones = build("Fill", _joined(batch, build("Minimum", rows, columns)), one)
         return build("MatrixSetDiag", build("Fill", _joined(batch, rows, columns), zero), ones)
