@@ -157,7 +157,7 @@ def test_losses_of_any_dtype_are_in_single_precision():
     with tf.Graph().as_default():
         for dtype in (tf.float64, tf.float16, tf.int32):
             one, two = tf.constant([1, 2], dtype), tf.constant([1, 3], dtype)
-            for name in "absolute_difference hinge_loss huber_loss log_loss mean_squared_error".split():
+            for name in ["absolute_difference", "hinge_loss", "huber_loss", "log_loss", "mean_squared_error"]:
                 assert getattr(tf.losses, name)(one, two).dtype is tf.float32
         logits = tf.constant([[1.0, 2.0]], tf.float64)
         assert tf.losses.sigmoid_cross_entropy([[1, 0]], logits).dtype is tf.float64
