@@ -39,6 +39,8 @@ class FunctionGraph(Graph):
     only_handles = True
     orders_effects = True
     """Whether what takes a handle waits for the op that last wrote to its resource."""
+    is_symbolic = False
+    """Whether ops on its tensors join it where ops run at once, too: a model is made of them."""
 
     def __init__(self, name: str) -> None:
         super().__init__()

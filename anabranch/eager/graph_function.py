@@ -20,6 +20,7 @@ import numpy as np
 
 from anabranch.autodiff.gradients import gradients
 from anabranch.autodiff.input_gradients import is_differentiable, zeros_like
+from anabranch.core import errors
 from anabranch.core.contract.opdef import lookup
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.convert import convert_to_tensor
@@ -102,12 +103,17 @@ class GraphFunction:
         last = step.last
         found = None
         if last is not None:
-            values = [tensor._value for tensor in arguments]
+            try:
+                values = [tensor._value for tensor in arguments]
+            except AttributeError:
+                raise _without_value(arguments) from None
             if self.captured:
                 values += self._captured_values or self._prepare_captured(last.fast)
             if last.fits_arrays(values):
                 found = worker.repeat(step, values, None, None, True)
         if found is None:
+            if not all([type(tensor) is EagerTensor for tensor in arguments]):
+                raise _without_value(arguments)
             values = [_fed(tensor) for tensor in arguments]
             found = worker.run(step, [*values, *[_fed(outer) for outer, _ in self.captured]])
         outputs = []
@@ -264,6 +270,17 @@ def _intermediates(forward: GraphFunction, before: int) -> list[GraphTensor]:
 def _eager_value(value: Any) -> Any:
     """A value of a variant tensor; the parts of an optional, which many ops look at, as they are on the host."""
     return lists.for_host(value) if type(value) is lists.TracedOptional else value
+
+
+def _without_value(arguments: Sequence[Any]) -> TypeError:
+    symbolic = next(tensor for tensor in arguments if not isinstance(tensor, EagerTensor))
+    return TypeError(
+        errors.message(
+            f"tensor {symbolic._label} of a graph as an argument of a function, where ops run at once",
+            "a tensor with a value",
+            "a layer that calls the function: tf.keras.layers.Lambda(function)(x)",
+        )
+    )
 
 
 def _fed(tensor: EagerTensor) -> Any:

@@ -20,7 +20,7 @@ import itertools
 import random
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from anabranch.core.contract.inference import HandleData
 from anabranch.core.contract.opdef import OpDefinition, attr_key, find
 from anabranch.core.graph import build, builder, default_graph
 from anabranch.core.graph.builder import Builder, Context, current_builder
-from anabranch.core.graph.tensor import OpView
+from anabranch.core.graph.tensor import OpView, Tensor
 from anabranch.core.one_time import Once
 from anabranch.core.protos import config_pb2
 from anabranch.core.values import dtypes
@@ -360,8 +360,19 @@ class EagerBuilder(Builder):
         """A tensor with the value of an array, which nobody else holds."""
         return EagerTensor(array, dtype)
 
+    def among(self, values: Iterable[Any]) -> Builder:
+        """This builder, or the graph of symbolic values, such as Keras' inputs are, that is among their tensors."""
+        for value in values:
+            if type(value) is not EagerTensor and isinstance(value, Tensor):
+                graph = getattr(value, "graph", None)
+                if getattr(graph, "is_symbolic", False):
+                    return graph  # type: ignore[no-any-return]
+        return self
+
     def adopt(self, tensor: Any) -> Any:
-        """Refuse a tensor of a graph."""
+        """Refuse a tensor of a graph, but for symbolic values, whose ops join their graph."""
+        if getattr(getattr(tensor, "graph", None), "is_symbolic", False):
+            return tensor
         raise TypeError(
             errors.message(
                 f"tensor {tensor._label} of a graph, in code that runs its ops at once",
@@ -370,6 +381,12 @@ class EagerBuilder(Builder):
                 "code under `with graph.as_default():`",
             )
         )
+
+    def lifted(self, value: Any) -> Any:
+        """The value itself, which a symbolic tensor does not have."""
+        if isinstance(value, Tensor) and type(value) is not EagerTensor:
+            super().adopt(value)
+        return value
 
     # ----------------------------------------------------------------------------------------------------------- scopes
     def operand_scope(self, name: str) -> Context[str]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import anabranch as tf
+from anabranch.core import errors
 from anabranch.keras.v1 import state
 from anabranch.keras.v1.state import floatx
 
@@ -570,17 +571,29 @@ class EagerFunction:
     """Symbolic tensors of a model as a Python function of values, where ops run at once."""
 
     def __init__(self, inputs: Any, outputs: Any, updates: Any = None, name: str | None = None) -> None:
-        from_model = _models["Model"]
-        self._single = not isinstance(outputs, (list, tuple))
-        self.model = from_model(inputs, outputs)
+        self._is_list = isinstance(outputs, (list, tuple))
+        self.inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        home = state.graph()
+        wrong = [x for x in self.inputs if getattr(x, "graph", None) is not home]
+        if wrong:
+            raise ValueError(
+                errors.message(
+                    f"K.function of the input {wrong[0]!r} where ops run at once",
+                    "tensors of tf.keras.Input and of layers",
+                    "a Python function of values: ops run when they are applied",
+                )
+            )
+        with home.as_default():
+            self.outputs = [tf.identity(x) for x in (outputs if self._is_list else [outputs])]
+            self._updates = [
+                getattr(tf.assign(*update) if isinstance(update, tuple) else update, "op", update)
+                for update in updates or []
+            ]
+        self._run = state.function_of(self.inputs, self.outputs, self._updates)
 
     def __call__(self, inputs: Any) -> Any:
-        given = [tf.convert_to_tensor(x) for x in (inputs if isinstance(inputs, (list, tuple)) else [inputs])]
-        values = self.model(given if len(given) > 1 else given[0])
-        return [x.numpy() for x in values] if isinstance(values, (list, tuple)) else values.numpy()
-
-
-_models: dict[str, Any] = {}  # filled by the module of models, which stands above this one
+        values = self._run(list(inputs) if isinstance(inputs, (list, tuple)) and self.inputs else [inputs])
+        return values if self._is_list else values[0]
 
 
 def function(inputs: Any, outputs: Any, updates: Any = None, name: str | None = None, **kwargs: Any) -> Any:

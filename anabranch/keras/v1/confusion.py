@@ -209,6 +209,8 @@ class AUC(_Curve):
             "num_thresholds": self.num_thresholds,
             "curve": self.curve,
             "summation_method": self.summation_method,
+            # The two ends are added again.
+            "thresholds": self.thresholds[1:-1],
         }
 
 

@@ -294,7 +294,8 @@ class Layer(Called, Weights):
         return once([*self._unfiltered_losses(), *inner])
 
     def _unfiltered_losses(self) -> list[Any]:
-        own = list(self._eager_losses) if state.is_eager() and not self._losses else list(self._losses)
+        # Where ops ran at once the losses are theirs; what a network's own calls gave stands behind.
+        own = list(self._eager_losses) if state.is_eager() and self._eager_losses else list(self._losses)
         here = current_builder()
         if getattr(here, "traces", False):  # a step that is traced: its own call alone
             own = [loss for loss in own if getattr(loss, "graph", here) is here]
@@ -328,6 +329,8 @@ class Layer(Called, Weights):
         """Have training report a tensor, as a mean over the batches."""
         if aggregation not in (None, "mean"):
             raise ValueError(errors.message(f"aggregation={aggregation!r}", "'mean' or None", "aggregation='mean'"))
+        if state.is_eager() or getattr(current_builder(), "traces", False):  # each call has a value of its own
+            self._metrics[:] = [item for item in self._metrics if item[0] != (name or "metric")]
         self._metrics.append((name or "metric", value))
 
     def get_updates_for(self, inputs: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from anabranch.keras.v1.fitting import model_data
 from anabranch.keras.v1.fitting import steps as step_kinds
 from anabranch.keras.v1.fitting.callback_list import CallbackList
 from anabranch.keras.v1.layer import Layer, registry
-from anabranch.keras.v1.network import InputLayer, Network
+from anabranch.keras.v1.network import Network
 from anabranch.keras.v1.nodes import single
 from anabranch.keras.v1.old_spellings import modern
 
@@ -126,10 +126,14 @@ class Model(Network):
                     self._steps.loss()
 
     def _metric_tensors(self) -> list[tuple[str, Any]]:
-        found = list(self._metrics)
+        of_layers: list[tuple[str, Any]] = []
         for layer in self._sublayers:
-            found += getattr(layer, "_metrics", []) if isinstance(layer, Layer) else []
-        return found
+            if isinstance(layer, Model):
+                of_layers += layer._metric_tensors()
+            elif isinstance(layer, Layer):
+                of_layers += layer._metrics
+        # What a network adds stands behind its layers, as a layer of its own does in TensorFlow.
+        return [*of_layers, *self._metrics] if self._is_graph_network else [*self._metrics, *of_layers]
 
     def _ready(self, kind: str, inputs: list[Any]) -> None:
         if kind != "predict" and self.optimizer is None:
@@ -156,8 +160,9 @@ class Model(Network):
                 continue
             kind = "int32" if x.dtype == np.int32 else "int64" if x.dtype == np.int64 else state.floatx()
             shape = (None, *np.shape(x)[1:])
-            layer = InputLayer(batch_input_shape=shape, dtype=kind, name=f"input_{state.get_uid('input')}")
-            places.append(layer._inbound_nodes[0].output_tensors)
+            # A model of one's own is no network: its layers have no calls that `layer.output` could mean.
+            with state.graph().as_default():
+                places.append(tf.placeholder(kind, shape, name=f"input_{state.get_uid('input')}"))
         # What a `call` says as the default of `training` is for calls by the program; a step tells its own.
         phase = (
             {"training": state.learning_phase()} if "training" in self._call_arguments and not state.is_eager() else {}
@@ -275,6 +280,12 @@ class Model(Network):
                     self, validation_data, None, None, None, None, validation_steps, False, "test"
                 )
             else:
+                if not isinstance(validation_data, (tuple, list)) or len(validation_data) not in (2, 3):
+                    raise ValueError(
+                        "When passing a `validation_data` argument, it must contain 2 items (x_val, y_val), or 3 items "
+                        f"(x_val, y_val, val_sample_weights). However we received {validation_data}\n"
+                        + errors.message("validation_data of another form", "two or three items", "(x_val, y_val)")
+                    )
                 parts = (*validation_data, None)[:3]
                 validation = model_data.source(
                     self,
@@ -319,7 +330,7 @@ class Model(Network):
             {
                 "batch_size": size,
                 "epochs": epochs,
-                "steps": None if data.samples is not None else data.steps,
+                "steps": None if data.samples is not None else data.size,
                 "samples": data.samples,
                 "verbose": verbose,
                 "do_validation": validation is not None,
@@ -327,11 +338,10 @@ class Model(Network):
             },
         )
         running.validation = validation
-        if verbose and data.samples is not None:
-            extra = (
-                f", validate on {validation.samples} samples" if validation is not None and validation.samples else ""
-            )
-            print(f"Train on {data.samples} samples{extra}")
+        if verbose and (data.samples is not None or data.is_dataset):
+            unit = "samples" if data.samples is not None else "steps"
+            number = validation and (validation.samples if validation.samples is not None else validation.size)
+            print(f"Train on {data.samples or data.size} {unit}" + (f", validate on {number} {unit}" if number else ""))
         self.stop_training = False
         running.call("on_train_begin")
         logs: dict[str, Any] = {}
@@ -342,7 +352,9 @@ class Model(Network):
             if validation is not None and _is_due(epoch, often):
                 self.reset_metrics()
                 validation.begin_anew()
+                running.call("on_test_begin")
                 found = self._epoch("test", validation, names, running)
+                running.call("on_test_end", found)
                 logs.update({f"val_{name}": value for name, value in found.items()})
             running.call("on_epoch_end", epoch, logs)
             if self.stop_training or data.ran_out:
@@ -364,8 +376,6 @@ class Model(Network):
             total, weight = total + float(values[0]) * share, weight + share
             logs = {"batch": step, "size": size, **dict(zip(names, values, strict=True))}
             running.call(f"on_{kind}_batch_end", step, logs)
-            if data.steps is not None and step + 1 >= data.steps:
-                break
             if kind == "train" and self.stop_training:
                 break
         if not weight:
@@ -422,7 +432,7 @@ class Model(Network):
             verbose,
             {
                 "batch_size": batch_size,
-                "steps": None if data.samples is not None else data.steps,
+                "steps": None if data.samples is not None else data.size,
                 "samples": data.samples,
                 "verbose": verbose,
                 "epochs": 1,
@@ -455,7 +465,7 @@ class Model(Network):
             verbose,
             {
                 "batch_size": batch_size,
-                "steps": None if data.samples is not None else data.steps,
+                "steps": None if data.samples is not None else data.size,
                 "samples": data.samples,
                 "verbose": verbose,
                 "epochs": 1,
@@ -469,8 +479,6 @@ class Model(Network):
             running.call("on_predict_batch_begin", step, {"batch": step, "size": size})
             parts.append(self._run("predict", batch))
             running.call("on_predict_batch_end", step, {"batch": step, "size": size})
-            if data.steps is not None and step + 1 >= data.steps:
-                break
         running.call("on_predict_end")
         data.close()
         return single([np.concatenate(group) for group in zip(*parts, strict=True)])
@@ -621,6 +629,3 @@ class _nothing:
 
     def __exit__(self, *args: object) -> None:
         return None
-
-
-K._models["Model"] = Model

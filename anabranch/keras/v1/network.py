@@ -7,6 +7,7 @@ depth.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from anabranch.core import errors
 from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import nest
 from anabranch.keras.v1 import backend as K
-from anabranch.keras.v1 import objects, state
+from anabranch.keras.v1 import graph_ops, objects, state
 from anabranch.keras.v1.layer import (
     Layer,
     as_shape,
@@ -170,6 +171,8 @@ class Network(Layer):
     """A directed graph of layers, or the base of models that say in ``call`` what they compute."""
 
     _is_network = True
+    _keeps_layers = False
+    """Whether its layers are those that the program lists, and no more."""
     inputs: Any
     outputs: Any
 
@@ -256,7 +259,7 @@ class Network(Layer):
                 if id(tensor) not in starts:
                     waiting.extend((y, False) for y in reversed(nest.flatten(node.input_tensors)) if node.histories)
 
-        for x in self.outputs:
+        for x in [*self.outputs, *self.__dict__.get("_added_ends", ())]:
             visit(x)
         node_depths: dict[int, int] = {}
         layer_depths: dict[int, int] = {}
@@ -397,6 +400,46 @@ class Network(Layer):
         """Operations that run with a training step, such as those of moving averages."""
         return self._of_these_inputs(self._all_updates())
 
+    def add_loss(self, losses: Any, inputs: Any = None) -> None:
+        """Add tensors, or functions without arguments, to the losses; those of a network's tensors become layers."""
+        for loss in nest.flatten(losses):
+            if not self._joins(graph_ops.AddLoss, loss):
+                super().add_loss(loss, inputs)
+
+    def add_metric(self, value: Any, aggregation: str | None = None, name: str | None = None) -> None:
+        """Have training report a tensor, as a mean over the batches; one of a network's tensors becomes a layer."""
+        if not self._joins(lambda: graph_ops.AddMetric(aggregation, name), value):
+            super().add_metric(value, aggregation, name)
+
+    def _joins(self, make: Callable[[], Any], tensor: Any) -> bool:
+        """Whether a tensor depends on this network's inputs; then a layer is called on it and becomes part of it."""
+        if not self._is_graph_network or not isinstance(tensor, Tensor) or tensor.has_value:
+            return False
+        if self._keeps_layers:
+            if state.is_eager():
+                raise NotImplementedError(
+                    errors.message(
+                        f"{tensor._label}, a symbolic tensor, added to a Sequential model where ops run at once",
+                        "a functional model",
+                        "tf.keras.Model(model.inputs, model.outputs), and add_loss of that",
+                    )
+                )
+            return False
+        complete_history([tensor])
+        if not hasattr(tensor, "_keras_history") or tensor.graph is not self.outputs[0].graph:
+            return False
+        self._take_in([make()(tensor)])
+        return True
+
+    def _take_in(self, ends: list[Any]) -> None:
+        """Make the layers that lead to these tensors, which are not outputs, part of the network."""
+        before = list(self._layers)
+        self.__dict__.setdefault("_added_ends", []).extend(ends)
+        self._map()
+        joined = [one for one in self._layers if not any(one is known for known in before)]
+        self._layers[:] = [*before, *joined]
+        self._name_layers(self._layers)
+
     @property
     def losses(self) -> list[Any]:
         """What regularizers and ``add_loss`` add to the loss."""
@@ -467,7 +510,7 @@ class Network(Layer):
             raise NotImplementedError("When subclassing the `Model` class, you should implement a `call` method.")
         if not is_inside_call():
             places = nest.map_structure(lambda shape: K.placeholder(shape.as_list()), as_shape(input_shape))
-            with state.graph().as_default(), tf.name_scope(self.name):
+            with state.graph().as_default():  # names of weights do not hold the model's, as they do after a call
                 self.call(places)
         self.built = True
 
@@ -544,7 +587,11 @@ class Network(Layer):
                 )
             )
         ends = [[tensor(*item[:3]) for item in _places(config[key])] for key in ("input_layers", "output_layers")]
-        return cls(inputs=single(ends[0]), outputs=single(ends[1]), name=config.get("name"))
+        model = cls(inputs=single(ends[0]), outputs=single(ends[1]), name=config.get("name"))
+        added = [x for x in made.values() if isinstance(x, (graph_ops.AddLoss, graph_ops.AddMetric))]
+        if added:
+            model._take_in([layer._inbound_nodes[0].output_tensors for layer in added])
+        return model
 
 
 def _places(items: list[Any]) -> list[Any]:

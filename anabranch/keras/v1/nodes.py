@@ -96,13 +96,13 @@ class Called:
 
     @property
     def input(self) -> Any:
-        """Input of its only call."""
-        return self._only("input").input_tensors
+        """Input of its first call."""
+        return self._node(0, "input").input_tensors
 
     @property
     def output(self) -> Any:
-        """Output of its only call."""
-        return self._only("output").output_tensors
+        """Output of its first call."""
+        return self._node(0, "output").output_tensors
 
     @property
     def input_shape(self) -> Any:

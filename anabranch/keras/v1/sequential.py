@@ -43,6 +43,8 @@ class Sequential(Model):
         name: name of the model.
     """
 
+    _keeps_layers = True
+
     def __init__(self, layers: Any = None, name: str | None = None) -> None:
         self._init_own(name=name)
         self._is_graph_network = False
@@ -180,8 +182,9 @@ class Sequential(Model):
         with state.graph().as_default():
             y = Input(batch_shape=(None, *np.shape(x)[1:]), dtype=kind, name=f"input_{state.get_uid('input')}")
             self._begin(y)
-            for layer in own:
-                y = layer(y)
+            with tf.name_scope(self.name):
+                for layer in own:
+                    y = layer(y)
         self._layers[:] = [self.inputs[0]._keras_history.layer, *own]
         object.__setattr__(self, "outputs", [y])
         self._finish()

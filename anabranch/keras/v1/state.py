@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.graph.builder import current_builder
 from anabranch.eager.function_graph import FunctionGraph
+from anabranch.eager.graph_function import GraphFunction
 
 
 class _Configuration:
@@ -113,6 +114,7 @@ def graph() -> Any:
         return tf.get_default_graph()
     if not _eager_graph:
         _eager_graph.append(FunctionGraph("keras_graph"))
+        _eager_graph[0].is_symbolic = True
     return _eager_graph[0]
 
 
@@ -227,6 +229,25 @@ def track_optimizer(optimizer: Any) -> None:
 def manual_variable_initialization(value: bool) -> None:
     """Leave it to the program to initialise variables, or take that back."""
     _configuration.manual_initialization = value
+
+
+def function_of(inputs: list[Any], outputs: list[Any], effects: Any = ()) -> Callable[[list[Any]], list[Any]]:
+    """From values of some symbolic tensors to those of others, where ops run at once."""
+    home = graph()
+    function = GraphFunction(home, inputs, outputs, effects, home.captured, home.handles)
+
+    def run(values: list[Any]) -> list[Any]:
+        given = [tf.convert_to_tensor(x, p.dtype.base_dtype) for x, p in zip(values, inputs, strict=True)]
+        return [value.numpy() for value in function.run(given, ())]
+
+    return run
+
+
+def values_of(tensors: list[Any]) -> list[Any]:
+    """Values of tensors that depend on no input."""
+    if not tensors:
+        return []
+    return function_of([], tensors)([]) if is_eager() else list(get_session().run(tensors))
 
 
 def get_session(op_input_list: Any = ()) -> Any:

@@ -161,11 +161,12 @@ class Arrays:
     """Batches of arrays."""
 
     ran_out = False
+    is_dataset = False
 
     def __init__(self, groups: Sequence[Sequence[Any]], batch_size: int, shuffle: Any = False) -> None:
         self.groups, self.batch_size, self.shuffle = groups, batch_size, shuffle
         self.samples = rows_of([array for group in groups for array in group])
-        self.steps = -(-self.samples // batch_size)
+        self.steps = self.size = -(-self.samples // batch_size)
 
     def batches(self) -> Iterator[tuple[int, list[list[Any]]]]:
         """The batches of one epoch, with their sizes."""
@@ -204,6 +205,7 @@ class Repeated:
     """
 
     ran_out = False
+    is_dataset = False
 
     def __init__(self, groups: list[list[Any]], steps: int | None, argument: str) -> None:
         if steps is None:
@@ -211,7 +213,7 @@ class Repeated:
                 f"When using data tensors as input to a model, you should specify the `{argument}` argument.\n"
                 + errors.message("tensors without a number of steps", "a number", f"{argument}=100")
             )
-        self.groups, self.steps, self.samples = groups, steps, None
+        self.groups, self.steps, self.size, self.samples = groups, steps, steps, None
         self._has_tensors = any(isinstance(one, tf.Tensor) and not one.has_value for group in groups for one in group)
 
     def batches(self) -> Iterator[tuple[int, list[list[Any]]]]:
@@ -237,7 +239,7 @@ class Repeated:
         """Nothing to let go of."""
 
 
-def check_dataset(x: Any, y: Any, batch_size: Any, steps: int | None, argument: str) -> None:
+def check_dataset(x: Any, y: Any, sample_weight: Any, batch_size: Any, steps: int | None, argument: str) -> None:
     """Refuse what does not go with a dataset or an iterator: ValueError."""
     if batch_size is not None:
         raise ValueError(
@@ -253,22 +255,35 @@ def check_dataset(x: Any, y: Any, batch_size: Any, steps: int | None, argument: 
                 "a dataset and targets", "pairs from the dataset", "tf.data.Dataset.zip((inputs, targets))"
             )
         )
+    if sample_weight is not None:
+        raise ValueError(
+            "`sample_weight` argument is not supported when input `x` is a dataset or a dataset iterator. Instead, "
+            f"provide it as the third component of the dataset. Received: {x}\n"
+            + errors.message(
+                "a dataset and sample_weight",
+                "triples from the dataset",
+                "tf.data.Dataset.zip((inputs, targets, weights))",
+            )
+        )
     if steps is None and isinstance(x, tf.data.Iterator):
         raise ValueError(
             f"When using iterators as input to a model, you should specify the `{argument}` argument.\n"
             + errors.message("an iterator without a number of steps", "a number, or the dataset", f"{argument}=100")
         )
-    if steps is None and isinstance(x, tf.data.Dataset) and _is_endless(x):
+    if (
+        steps is None
+        and isinstance(x, tf.data.Dataset)
+        and _cardinality(x) == tf.data.experimental.INFINITE_CARDINALITY
+    ):
         raise ValueError(
             f"When passing an infinitely repeating dataset, you must specify the `{argument}` argument.\n"
             + errors.message("a dataset without an end", "a number of steps", f"{argument}=100")
         )
 
 
-def _is_endless(dataset: Any) -> bool:
+def _cardinality(dataset: Any) -> int:
     size = tf.data.experimental.cardinality(dataset)
-    number = size.numpy() if state.is_eager() else state.get_session().run(size)
-    return int(number) == tf.data.experimental.INFINITE_CARDINALITY
+    return int(size.numpy() if state.is_eager() else state.get_session().run(size))
 
 
 def one_batch(source: Any) -> tuple[Any, Any, Any]:
@@ -308,6 +323,13 @@ class Batches:
     def __init__(self, source: Any, steps: int | None, prepare: Any, shuffle: bool = False) -> None:
         self.source, self.prepare, self.shuffle = source, prepare, shuffle
         self.steps = len(source) if steps is None and is_indexed(source) else steps
+        self.is_dataset = is_dataset(source)
+        self.size = self.steps
+        """The number of batches of an epoch as far as it is known before."""
+        if steps is None and isinstance(source, tf.data.Dataset):
+            number = _cardinality(source)
+            self.size = number if number >= 0 else None
+        self._pass_ends = False
         self.samples: int | None = None
         self.ran_out = False
         """Whether the source ended before a number of steps that the program asked for."""
@@ -329,9 +351,10 @@ class Batches:
                 order = np.arange(len(source))
                 if self.shuffle:
                     np.random.shuffle(order)
-                for i in order:
+                for at, i in enumerate(order):
+                    self._pass_ends = at == len(order) - 1
                     yield source[int(i)]
-                source.on_epoch_end()
+                self._end_pass()
         elif is_dataset(source) and not state.is_eager():
             session = state.get_session()
             if self._in_graph is None:
@@ -370,8 +393,13 @@ class Batches:
             batch = self.prepare(element)
             step += 1
             yield rows_of(batch[0]), batch
-        if isinstance(self.source, tf.data.Dataset):
-            return
+        self._end_pass()
+
+    def _end_pass(self) -> None:
+        """Tell a sequence, once, that all its batches were taken."""
+        if self._pass_ends:
+            self._pass_ends = False
+            self.source.on_epoch_end()
 
     def begin_anew(self) -> None:
         """Have the next epoch begin where the source does, if it is a dataset."""

@@ -46,6 +46,15 @@ def standard(
     names = [compiled.names[i] for i in compiled.trained]
     has_own = isinstance(model._steps, step_kinds.GraphSteps) and not model._steps.fed_targets
     targets = [] if has_own or not names else batch_sources.as_list(y, names, "target")
+    if names and y is None and not has_own:
+        raise ValueError(
+            f"No targets provided for {names}.\n"
+            + errors.message(
+                "inputs without targets for a model with a loss",
+                f"targets for {names}",
+                "fit(x, y), or compile without a loss and model.add_loss(...)",
+            )
+        )
     if not has_own:
         _check_targets(model, targets, inputs)
     weights = batch_sources.sample_weights(sample_weight, class_weight, targets or inputs, names)
@@ -84,7 +93,8 @@ def source(
 ) -> Any:
     """What gives a model its batches of inputs, targets and weights, from data in any form that `fit` takes."""
     if batch_sources.is_dataset(x):
-        batch_sources.check_dataset(x, y, batch_size, steps, "steps_per_epoch" if kind == "train" else "steps")
+        argument = "steps_per_epoch" if kind == "train" else "steps"
+        batch_sources.check_dataset(x, y, sample_weight, batch_size, steps, argument)
     if batch_sources.is_generator(x):
         if y is not None:
             raise ValueError(

@@ -61,16 +61,18 @@ class Progbar:
 
     def _line(self, current: int, now: float) -> str:
         passed = now - self._start
+        each = passed / max(current, 1)
+        speed = f" {_duration(each)}/{self.unit_name}"
         if self.target is None:
-            return f"{current:7d}/Unknown - {passed:.0f}s{self._shown()}"
+            return f"{current:7d}/Unknown - {passed:.0f}s{speed}{self._shown()}"
         done = int(self.width * current / max(self.target, 1))
         bar = (
             "=" * done if done >= self.width else "=" * max(done - 1, 0) + ">" * bool(done) + "." * (self.width - done)
         )
-        each = passed / max(current, 1)
-        left = f"ETA: {each * (self.target - current):.0f}s" if current < self.target else f"{passed:.0f}s"
-        speed = f" {each * 1e3:.0f}ms/{self.unit_name}" if each >= 1e-3 else f" {each * 1e6:.0f}us/{self.unit_name}"
-        return f"{current}/{self.target} [{bar}] - {left}{'' if current < self.target else speed}{self._shown()}"
+        count = f"{current:{len(str(self.target))}d}/{self.target}"
+        if current < self.target:
+            return f"{count} [{bar}] - ETA: {_clock(each * (self.target - current))}{self._shown()}"
+        return f"{count} [{bar}] - {passed:.0f}s{speed}{self._shown()}"
 
     def _shown(self) -> str:
         means = [(name, total / max(weight, 1.0)) for name, (total, weight) in self._values.items()]
@@ -81,3 +83,18 @@ class Progbar:
     def add(self, n: int, values: Any = None) -> None:
         """Show ``n`` steps more."""
         self.update(self._seen + n, values)
+
+
+def _duration(seconds: float) -> str:
+    """Seconds in the unit that fits, such as ``12ms``."""
+    if seconds >= 1:
+        return f"{seconds:.0f}s"
+    return f"{seconds * 1e3:.0f}ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f}us"
+
+
+def _clock(seconds: float) -> str:
+    """The time that is left: ``1:02:03``, ``2:03`` or ``3s``."""
+    whole = int(seconds)
+    if seconds > 3600:
+        return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
+    return f"{whole // 60}:{whole % 60:02d}" if seconds > 60 else f"{whole}s"

@@ -305,6 +305,17 @@ class EagerSteps:
     def __init__(self, compiled: Compiled, model: Any) -> None:
         self.compiled, self.model = compiled, model
         self._functions: dict[Any, Any] = {}
+        self._means: dict[str, Any] = {}
+
+    @property
+    def _added(self) -> list[tuple[Any, Any]]:
+        return [(mean, None) for mean in self._means.values()]
+
+    def _mean(self, name: str) -> Any:
+        if name not in self._means:
+            with tf.init_scope():
+                self._means[name] = metrics.Mean(name=name)
+        return self._means[name]
 
     def _outputs(self, inputs: list[Any], training: bool) -> list[Any]:
         given = inputs[0] if len(inputs) == 1 else inputs
@@ -318,7 +329,8 @@ class EagerSteps:
             else tf.cast(y, outputs[i].dtype)
             for i, y in zip(self.compiled.trained, targets, strict=True)
         ]
-        return self.compiled.compute(outputs, targets, weights or [None] * len(targets), self.model.losses, [])
+        added = [(self._mean(name), value) for name, value in self.model._metric_tensors()]
+        return self.compiled.compute(outputs, targets, weights or [None] * len(targets), self.model.losses, added)
 
     def _step(self, kind: str) -> Any:
         def predict(inputs: Any, targets: Any, weights: Any) -> Any:

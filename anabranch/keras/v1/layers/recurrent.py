@@ -263,6 +263,7 @@ class _OfCell(RNN):
         kind = {"dtype": kwargs["dtype"]} if kwargs.get("dtype") else {}
         cell = self._cell_class(**of_cell, **kind, trainable=kwargs.get("trainable", True))
         super().__init__(cell, **of_layer, activity_regularizer=regularizer, **kwargs)
+        self.input_spec = InputSpec(ndim=3)
 
     def __getattr__(self, name: str) -> Any:
         cell = self.__dict__.get("cell")

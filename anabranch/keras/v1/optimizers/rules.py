@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import anabranch as tf
+from anabranch.core import errors
 from anabranch.keras.v1 import state
 from anabranch.keras.v1.optimizers.base import Optimizer, epsilon_of, initialize, registry
 
@@ -20,6 +21,11 @@ class SGD(Optimizer):
     ) -> None:
         initialize(self, name, kwargs, {"learning_rate": learning_rate, "momentum": momentum}, nesterov=nesterov)
         self._has_momentum = not isinstance(momentum, (int, float)) or momentum > 0
+        if isinstance(momentum, (int, float)) and not 0 <= momentum <= 1:
+            raise ValueError(
+                "`momentum` must be between [0, 1].\n"
+                + errors.message(f"momentum={momentum}", "a number from 0 to 1", "SGD(0.01, momentum=0.9)")
+            )
 
     def _slot_names(self) -> list[str]:
         return ["momentum"] if self._has_momentum else []
@@ -279,6 +285,12 @@ class Ftrl(Optimizer):
 
     def _reads_weights(self) -> bool:
         return True
+
+    def _create_slots(self, var_list: Any) -> None:
+        self._create_hypers()
+        for var in var_list:  # both of a weight together, the order of `get_weights` in files
+            for slot in self._slot_names():
+                self.add_slot(var, slot)
 
     def rule(self, gradient: Any, rate: Any, slots: dict[str, Any], kind: Any, var: Any) -> tuple[Any, dict[str, Any]]:
         """What is taken off a weight, and its new sums."""
