@@ -364,7 +364,7 @@ class EagerBuilder(Builder):
         """This builder, or the graph of symbolic values, such as Keras' inputs are, that is among their tensors."""
         for value in values:
             if type(value) is not EagerTensor and isinstance(value, Tensor):
-                graph = getattr(value, "graph", None)
+                graph: Any = getattr(value, "graph", None)
                 if getattr(graph, "is_symbolic", False):
                     return graph  # type: ignore[no-any-return]
         return self

@@ -40,6 +40,9 @@ class TensorFlowOpLayer(Layer):
         trainable, dtype: as of all layers.
     """
 
+    _node_def: Any
+    _constants: dict[int, Any] | None
+
     def __init__(
         self, node_def: Any, name: str, constants: Any = None, trainable: bool = True, dtype: Any = None
     ) -> None:
@@ -71,8 +74,8 @@ class TensorFlowOpLayer(Layer):
         self._definition, self._op_attrs, self._op_name = definition, attrs, name
         self._op: Any = None
         self._fixed: list[int] = []
-        self._node_def: Any = None
-        self._constants: dict[int, Any] | None = None
+        self._node_def = None
+        self._constants = None
         self.built = True
 
     def _evaluate(self) -> dict[int, Any]:

@@ -338,7 +338,7 @@ class Model(Network):
             },
         )
         running.validation = validation
-        if verbose and (data.samples is not None or data.is_dataset):
+        if verbose and (data.samples is not None or (data.is_dataset and not state.is_eager())):
             unit = "samples" if data.samples is not None else "steps"
             number = validation and (validation.samples if validation.samples is not None else validation.size)
             print(f"Train on {data.samples or data.size} {unit}" + (f", validate on {number} {unit}" if number else ""))
