@@ -366,7 +366,7 @@ class EagerBuilder(Builder):
             if type(value) is not EagerTensor and isinstance(value, Tensor):
                 graph: Any = getattr(value, "graph", None)
                 if getattr(graph, "is_symbolic", False):
-                    return graph  # type: ignore[no-any-return]
+                    return graph
         return self
 
     def adopt(self, tensor: Any) -> Any:
