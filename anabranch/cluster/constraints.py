@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
-from anabranch.cluster.tasks import TaskPlacer, handles_taken
+from anabranch.cluster.tasks import TaskPlacer, handles_taken, variables_read
 from anabranch.core.contract import kernels
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
@@ -31,9 +31,22 @@ class VersionRead(NamedTuple):
     version: int
 
 
+class ReadHandle(NamedTuple):
+    """A variable of another task as an op with bodies takes it, which read it: with the value of a version."""
+
+    read: VersionRead
+
+
 Node = Operation | VersionRead
-Edge = Tensor | VersionRead
+Edge = Tensor | VersionRead | ReadHandle
 """What travels from piece to piece."""
+
+
+def producer_of(edge: Edge) -> Node:
+    """The node that computes an edge."""
+    if isinstance(edge, ReadHandle):
+        return edge.read
+    return edge if isinstance(edge, VersionRead) else edge.op
 
 
 def op_of(fetch: Tensor | Operation) -> Operation:
@@ -147,10 +160,15 @@ class Constraints:
             needs = self.before.setdefault(op, set())
             taken = self.inputs[op] = {}
             handles = dict(handles_taken(op, self.analysis))
+            sent = self._sent_to(op, handles)
             sources = self.analysis.sources(op)
             for position, tensor in enumerate(op._inputs):
                 if tensor in self.fed:
                     taken[position] = tensor
+                    continue
+                if position in sent:
+                    taken[position] = ReadHandle(sent[position])
+                    needs.add(sent[position])
                     continue
                 source = sources[position]
                 producer = tensor.op
@@ -171,7 +189,8 @@ class Constraints:
                     taken[position] = tensor
             for key in sources[len(op._inputs) :]:
                 if isinstance(key, StateKey):
-                    self._bracket(op, key.maker, self._version(key))
+                    if all(read.maker is not key.maker for read in sent.values()):
+                        self._bracket(op, key.maker, self._version(key))
                 elif isinstance(key, Tensor) and key not in self.fed and not self._is_copied(key.op):
                     needs.add(key.op)
             needs.update(control for control in self.waits(op) if not self._is_copied(control))
@@ -183,6 +202,24 @@ class Constraints:
             needs.discard(op)
         for read in self.final.values():
             self._read(read.maker, read.version)
+
+    def _sent_to(self, op: Operation, handles: dict[int, Operation]) -> dict[int, VersionRead]:
+        """By position the variables of other tasks whose values an op with bodies is given."""
+        makers = variables_read(op, self.analysis)
+        away = {maker for maker in makers if self.task_of(maker) != self.placed[op]}
+        if not away:
+            return {}
+        versions = {
+            key.maker: self._version(key)
+            for key in self.analysis.sources(op)[len(op._inputs) :]
+            if isinstance(key, StateKey)
+        }
+        of = self.analysis.variables.of
+        return {
+            position: self._read(of(maker), versions.get(of(maker), 0))
+            for position, maker in handles.items()
+            if maker.definition.makes == "variable" and of(maker) in away
+        }
 
     def _reads_before_gate(self, op: Operation) -> bool:
         """Whether an op that is behind the gate takes values of variables that are read before it."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 import heapq
 import itertools
 
-from anabranch.cluster.constraints import ORDERED, Constraints, Edge, Node, VersionRead, op_of
+from anabranch.cluster.constraints import ORDERED, Constraints, Edge, Node, ReadHandle, VersionRead, op_of, producer_of
 from anabranch.cluster.pieces import DistributedStep, Draft, Feed, Piece, PieceWriter, Value, import_name
 from anabranch.cluster.tasks import TaskPlacer
 from anabranch.core import errors
@@ -257,11 +257,10 @@ class _Cutter(Constraints):
             for edge in self.inputs[node].values():
                 if edge in draft.imports:
                     continue
-                producer: Node = edge if isinstance(edge, VersionRead) else edge.op
-                if edge not in self.fed and home[producer] is draft:
+                if edge not in self.fed and home[producer_of(edge)] is draft:
                     continue
                 if edge not in self.fed:
-                    self._refuse_immobile(edge, home[producer], draft)
+                    self._refuse_immobile(edge, home[producer_of(edge)], draft)
                 draft.imports[edge] = import_name(edge, names)
 
     def _refuse_immobile(self, edge: Edge, source: Draft, target: Draft) -> None:
@@ -281,7 +280,7 @@ class _Cutter(Constraints):
     def _edge_source(self, edge: Edge, home: dict[Node, Draft], number: dict[Draft, int]) -> Feed | Value:
         if edge in self.fed:
             return Feed(self.feeds.index(edge))
-        producer: Node = edge if isinstance(edge, VersionRead) else edge.op
+        producer = producer_of(edge)
         if producer not in home:
             assert isinstance(edge, Tensor)
             raise errors.UnimplementedError(
@@ -294,7 +293,7 @@ class _Cutter(Constraints):
                 ),
             )
         draft = home[producer]
-        return Value(number[draft], draft.export(edge))
+        return Value(number[draft], draft.export(edge.read if isinstance(edge, ReadHandle) else edge))
 
     def _source(
         self, fetch: Tensor | Operation, home: dict[Node, Draft], number: dict[Draft, int]

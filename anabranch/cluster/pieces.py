@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
-from anabranch.cluster.constraints import Constraints, Edge, Node, VersionRead
-from anabranch.cluster.tasks import handles_taken
+from anabranch.cluster.constraints import Constraints, Edge, Node, ReadHandle, VersionRead
+from anabranch.cluster.tasks import handles_taken, variable_type
 from anabranch.core import device as device_names
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.protos import graph_pb2
@@ -81,7 +81,9 @@ class Draft:
 
 
 def import_name(edge: Edge, names: set[str]) -> str:
-    """The name of the placeholder that stands for a value of another piece."""
+    """The name of the placeholder, or variable, that stands for a value of another piece."""
+    if isinstance(edge, ReadHandle):
+        return edge.read.maker.name
     if isinstance(edge, Tensor) and edge.value_index == 0:
         return edge.op.name
     if isinstance(edge, VersionRead):
@@ -126,7 +128,7 @@ class PieceWriter:
         proto.CopyFrom(self._empty)
         copied: dict[Operation, None] = {}
         for edge, name in draft.imports.items():
-            self._placeholder(proto.node.add(), name, edge)
+            self._placeholder(proto.node.add(), name, edge, draft.task)
         own = [node for node in draft.nodes if isinstance(node, Operation)]
         reads = [node for node in draft.nodes if isinstance(node, VersionRead)]
         for op in own:
@@ -143,7 +145,7 @@ class PieceWriter:
         for function in proto.library.function:
             for node in function.node_def:
                 node.device = _within(node.device, draft.task)
-        fetches = [names[edge] if isinstance(edge, VersionRead) else edge.name for edge in draft.exports]
+        fetches = [edge.name if isinstance(edge, Tensor) else names[edge] for edge in draft.exports]
         fetches += [f"^{op.name}" for op in own if self._is_awaited(op, draft)]
         feeds = [name + ":0" for name in draft.imports.values()]
         return portable_plan.pack_graph_def(proto, fetches, feeds, constraints.graph, [*own, *copied])
@@ -200,8 +202,9 @@ class PieceWriter:
     def _read(self, node: Any, read: VersionRead, draft: Draft) -> str:
         """A read of a version that the piece makes, or begins with; its name as a fetch."""
         node.name = import_name(read, set(self._nodes))
-        node.op = "Identity"
-        node.attr["T"].type = read.maker._outputs[0].dtype.base.enum
+        is_ref = read.maker._outputs[0].dtype.is_ref
+        node.op = "Identity" if is_ref else "ReadVariableOp"
+        node.attr["T" if is_ref else "dtype"].type = variable_type(read.maker)[0].enum
         node.input.append(read.maker.name)
         if read.version:
             writer = self._constraints.writes[read.maker][read.version - 1][1]
@@ -209,13 +212,18 @@ class PieceWriter:
                 node.input.append(f"^{writer.name}")
         return node.name + ":0"
 
-    def _placeholder(self, node: Any, name: str, edge: Edge) -> None:
-        tensor = edge.maker._outputs[0] if isinstance(edge, VersionRead) else edge
+    def _placeholder(self, node: Any, name: str, edge: Edge, task: str) -> None:
+        if isinstance(edge, ReadHandle):  # the variable itself, for which a value is fed
+            node.CopyFrom(self._nodes[name])
+            node.device = _within(node.device, task)
+            node.attr.pop("_class", None)
+            return
+        dtype, shape = (edge.dtype.base, edge._shape) if isinstance(edge, Tensor) else variable_type(edge.maker)
         node.name = name
         node.op = "Placeholder"
-        node.attr["dtype"].type = tensor.dtype.base.enum
-        if tensor._shape is not None:
-            for size in tensor._shape:
+        node.attr["dtype"].type = dtype.enum
+        if shape is not None:
+            for size in shape:
                 node.attr["shape"].shape.dim.add(size=-1 if size is None else size)
         else:
             node.attr["shape"].shape.unknown_rank = True

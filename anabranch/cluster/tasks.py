@@ -4,19 +4,32 @@ What decides, in this order: an op that takes the handle of a variable, queue or
 holds it; members of a colocation group are together; an op that names a job or task runs there, and on the first task
 that fits where the name leaves a choice; anything else runs on the task that the session's target names. The device
 within the task is chosen there (:mod:`anabranch.placement.placer`).
+
+*Conditionals, loops and calls* hold handles that their bodies use. What a body writes, or anything but a variable,
+holds them at its task. Variables that bodies only read can also travel, as values that are read before: so a recurrent
+network runs at its worker, whichever servers hold its weights. They do where the op names another task, where they are
+of several tasks, or where the op takes or gives lists, which do not travel; not if they are larger than `MOST_SENT`, or
+if the body may come without a value, as long as the op can go to them instead.
+
+*What does not travel* (variants: lists, datasets) stays on one task, and with it all ops that make or use it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from anabranch.core import device as device_names
 from anabranch.core import errors
-from anabranch.core.graph.operation import Operation
+from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey
 from anabranch.placement import placer
 from anabranch.rewrite import effects, reach
 from anabranch.rewrite.state import Analysis
+
+MOST_SENT = 1 << 24
+"""Bytes of variables up to which they are sent to a conditional, loop or call that could go to them as well."""
 
 
 def task_name(job: str, index: int) -> str:
@@ -39,6 +52,34 @@ def handles_taken(op: Operation, analysis: Analysis) -> Iterator[tuple[int, Oper
             maker = reach.maker_of(tensor)
             if maker.definition.makes != "variable":
                 yield position, maker
+
+
+def variables_read(op: Operation, analysis: Analysis) -> dict[Operation, None]:
+    """The variables that the bodies of an op only read, so that it can also be given their values."""
+    within = effects.summary(op)
+    if within is None or within.channel:
+        return {}
+    of = analysis.variables.of
+    written = {of(maker) for maker in within.writes}
+    taken = {of(maker) for _, maker in handles_taken(op, analysis) if maker.definition.makes == "variable"}
+    return {of(m): None for m in within.reads if of(m) in taken and of(m) not in written}
+
+
+def is_immobile(tensor: Tensor) -> bool:
+    """Whether a tensor cannot go from task to task."""
+    return tensor.dtype.base.name == "variant"
+
+
+def _bytes_of(maker: Operation) -> float:
+    """Bytes of a variable; infinite if its shape is not known."""
+    dtype, shape = variable_type(maker)
+    return math.inf if shape is None or None in shape else math.prod(shape) * dtype.size  # type: ignore[arg-type]
+
+
+def variable_type(maker: Operation) -> tuple[Any, tuple[int | None, ...] | None]:
+    """The dtype and the static shape of the variable that an op makes."""
+    shape = maker._attrs["shape"]
+    return maker._attrs["dtype"], None if shape is None else tuple(shape)
 
 
 class TaskPlacer:
@@ -92,20 +133,64 @@ class TaskPlacer:
         named = {op: task for op in order if op._device and (task := self.resolve(op._device, op)) is not None}
         grouped = placer.groups(order, named, soft=True)
         placed: dict[Operation, str] = {}
+        holding: dict[Operation, str] = {}
         for op in order:
             task = grouped.get(op) or named.get(op) or self.default
             if op.definition.makes is None:
-                holders = {}
-                for _, maker in handles_taken(op, analysis):
-                    holders[placed.get(maker) or self.task_of(maker)] = maker
-                for key in analysis.state_of(op).inner if op.definition.effect.kind == "body" else ():
-                    if isinstance(key, StateKey):
-                        holders[placed.get(key.maker) or self.task_of(key.maker)] = key.maker
+                holders = {placed.get(m) or self.task_of(m): m for m in self._held_by(op, analysis)}
                 if len(holders) > 1:
                     raise errors.UnimplementedError(None, op, self._two_holders(op, holders))
-                task = next(iter(holders), task)
+                if holders:
+                    holding[op] = task = next(iter(holders))
+                else:
+                    task = self._beside_variables(op, analysis, op in named, task)
             placed[op] = task
+        self._join_immobile(order, analysis.fed, placed, holding)
         return placed
+
+    def _held_by(self, op: Operation, analysis: Analysis) -> Iterator[Operation]:
+        """The makers of resources whose task is that of an op."""
+        sent = variables_read(op, analysis)
+        of = analysis.variables.of
+        for _, maker in handles_taken(op, analysis):
+            if maker.definition.makes != "variable" or of(maker) not in sent:
+                yield maker
+        for key in analysis.state_of(op).inner if op.definition.effect.kind == "body" else ():
+            if isinstance(key, StateKey) and key.maker not in sent:
+                yield key.maker
+
+    def _beside_variables(self, op: Operation, analysis: Analysis, is_named: bool, task: str) -> str:
+        """The task of an op with bodies that only read variables: theirs, or its own, to which they are sent."""
+        makers = variables_read(op, analysis)
+        if not makers:
+            return task
+        holders = {self.task_of(maker) for maker in makers}
+        if len(holders) > 1 or any(map(is_immobile, (*op._inputs, *op._outputs))):
+            return task
+        sizes = [_bytes_of(maker) for maker in makers]
+        within = effects.summary(op)
+        may_send = sum(sizes) <= MOST_SENT and within is not None and within.needs.issuperset(within.reads)
+        return task if is_named and may_send else next(iter(holders))
+
+    @staticmethod
+    def _join_immobile(
+        order: Sequence[Operation], fed: frozenset[Tensor], placed: dict[Operation, str], holding: dict[Operation, str]
+    ) -> None:
+        """Put ops that are joined by values which do not travel on one task."""
+        group: dict[Operation, list[Operation]] = {}
+        for op in order:
+            for tensor in op._inputs:
+                if not is_immobile(tensor) or tensor in fed or tensor.op not in placed:
+                    continue
+                one, other = (group.setdefault(member, [member]) for member in (tensor.op, op))
+                if one is not other:
+                    one += other
+                    group.update(dict.fromkeys(other, one))
+        for members in {id(members): members for members in group.values()}.values():
+            held = [holding[op] for op in members if op in holding]
+            if not held or len(set(held)) == 1:
+                task = next(iter(held), placed[members[0]])
+                placed.update(dict.fromkeys(members, task))
 
     def task_of(self, maker: Operation) -> str:
         """The task of an op that makes a resource."""

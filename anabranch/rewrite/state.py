@@ -168,6 +168,8 @@ def analyse(
             maker = reach.maker_of(source)
             if maker.definition.makes == "variable":
                 instead[variables.of(maker)] = tensor
+        elif tensor.op.definition.makes == "variable":  # a handle, in a piece of a step over several tasks
+            instead[variables.of(tensor.op)] = tensor
 
     touched = {op: _touched(op, result, instead) for op in result.order}
     reaching, bit = _reaching_writes(result, touched, parents)
@@ -400,7 +402,8 @@ def _replaced(
             continue
         if maker in written or within.channel:
             raise _refused(op, maker, "only reads, without a queue or the like beside it")
-        if not feed.dtype.is_ref and any(_reads_anew(inner, maker, variables) for inner in effects.inner_ops(op)):
+        is_variable = feed.op.definition.makes == "variable"
+        if not is_variable and any(_reads_anew(inner, maker, variables) for inner in effects.inner_ops(op)):
             raise _refused(op, maker, "takes as it is, without read_value()")
         replaced[StateKey(maker, FED, 0)] = feed
     return replaced

@@ -1,0 +1,91 @@
+"""Conditionals, loops and calls on one task, whose bodies use variables of others."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+
+pytestmark = pytest.mark.usefixtures("reached")
+WORKER = "/job:worker/task:0"
+
+
+def placed_on_servers():
+    return tf.device(tf.train.replica_device_setter(ps_tasks=2, worker_device=WORKER))
+
+
+def train_recurrent(target, place, use_resource):
+    """Losses of some training steps of a recurrent network, and where the step ran."""
+    with tf.Graph().as_default(), place(), tf.variable_scope("net", use_resource=use_resource):
+        tf.set_random_seed(3)
+        x = tf.constant(np.random.RandomState(0).randn(2, 5, 4).astype("f"))
+        outputs, _ = tf.nn.dynamic_rnn(tf.nn.rnn_cell.BasicLSTMCell(3), x, dtype=tf.float32)
+        rows = tf.transpose(outputs, [1, 0, 2])
+        more = tf.scan(lambda state, row: tf.layers.dense(state + row, 3, name="again", reuse=tf.AUTO_REUSE), rows)
+        loss = tf.reduce_mean(tf.square(outputs - 0.5)) + tf.reduce_mean(tf.square(more))
+        train = tf.train.MomentumOptimizer(0.5, 0.9).minimize(loss)
+        with tf.Session(target) as session:
+            session.run(tf.global_variables_initializer())
+            losses = [session.run([loss, train])[0] for _ in range(6)]
+            return losses, session.explain([loss, train])
+
+
+@pytest.mark.parametrize("use_resource", [False, True], ids=["ref", "resource"])
+def test_a_recurrent_network_trains_at_its_worker_with_weights_on_two_servers(cluster, use_resource):
+    workers, _ = cluster
+    wanted, _ = train_recurrent("", contextlib.nullcontext, use_resource)
+    losses, plan = train_recurrent(workers[0].target, placed_on_servers, use_resource)
+    np.testing.assert_allclose(losses, wanted, rtol=1e-5)
+    assert losses[-1] < losses[0]
+    assert plan.splitlines()[0] == "5 pieces on 3 tasks"
+
+
+@pytest.mark.parametrize("use_resource", [False, True], ids=["ref", "resource"])
+def test_a_conditional_with_variables_of_two_servers(cluster, use_resource):
+    workers, _ = cluster
+    with placed_on_servers(), tf.variable_scope("net", use_resource=use_resource):
+        v = tf.get_variable("v", [2], initializer=tf.constant_initializer(3.0))
+        w = tf.get_variable("w", [2], initializer=tf.constant_initializer(5.0))
+        assert {v.device, w.device} == {"/job:ps/task:0", "/job:ps/task:1"}
+        chosen = tf.placeholder(tf.bool, [])
+        result = tf.cond(chosen, lambda: v * w, lambda: v + w)
+        with tf.control_dependencies([result]):
+            add = tf.group(v.assign_add([1.0, 1.0]), w.assign_add([1.0, 1.0]))
+        with tf.control_dependencies([add]):
+            after = tf.cond(chosen, lambda: v.read_value() - w.read_value(), lambda: v.read_value() * w.read_value())
+    with tf.Session(workers[0].target) as session:
+        session.run(tf.global_variables_initializer())
+        np.testing.assert_array_equal(session.run(result, {chosen: True}), [15.0, 15.0])
+        values = session.run([result, after], {chosen: False})
+        np.testing.assert_array_equal(values, [[8.0, 8.0], [24.0, 24.0]])  # before and behind the writes
+
+
+def test_lists_go_to_a_loop_that_writes_a_variable(cluster):
+    workers, _ = cluster
+    with tf.device("/job:ps/task:1"):
+        total = tf.get_variable("total", [], initializer=tf.zeros_initializer(), use_resource=True)
+    with tf.device(WORKER):
+
+        def add(value):
+            with tf.control_dependencies([total.assign_add(value)]):
+                return total.read_value()
+
+        sums = tf.map_fn(add, tf.constant([1.0, 2.0, 3.0]), parallel_iterations=1)
+    with tf.Session(workers[0].target) as session:
+        session.run(total.initializer)
+        np.testing.assert_array_equal(session.run(sums), [1.0, 3.0, 6.0])
+        assert session.run(total) == 6.0
+
+
+def test_a_large_table_stays_where_a_conditional_can_go_to_it(cluster):
+    workers, _ = cluster
+    with placed_on_servers():
+        table = tf.get_variable("table", [70_000, 64], initializer=tf.ones_initializer())
+        rows = tf.cond(tf.constant(value=True), lambda: tf.nn.embedding_lookup(table, [1, 2]), lambda: table[:2])
+    with tf.Session(workers[0].target) as session:
+        session.run(table.initializer)
+        np.testing.assert_array_equal(session.run(rows), np.ones([2, 64]))
+        assert session.explain(rows).splitlines()[0] == "1 pieces on 1 tasks"
