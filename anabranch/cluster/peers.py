@@ -331,11 +331,16 @@ def wait_for_task(address: str, name: str, token: CancellationToken | None) -> d
         try:
             return transport.connection(address).call("Hello", header, (), 10.0)[0]
         except (errors.UnavailableError, errors.DeadlineExceededError) as problem:
-            if token is not None:
-                token.raise_if_cancelled()
             now = time.monotonic()
+            why = str(problem.message).splitlines()[0]
+            if token is not None and (end := token.error()) is not None:
+                waited = errors.message(
+                    f"{name} at {address}, which has not answered for {now - started:.0f} s ({why})",
+                    "a task that answers",
+                    "start it, or correct the ClusterSpec of this process",
+                )
+                raise type(end)(None, None, f"{end.message}\n{waited}") from None  # type: ignore[call-arg]
             if now >= say_at:
-                why = str(problem.message).splitlines()[0]
                 _log.warning("Waiting for %s at %s for %.0f s: %s", name, address, now - started, why)
                 say_at = now + SAY_AGAIN
             time.sleep(_LOOK)

@@ -18,7 +18,7 @@ from anabranch.core.protos.server_pb2 import ServerDef
 from anabranch.runtime.options import SessionOptions
 from anabranch.train import termination
 from anabranch.train.cluster_spec import ClusterSpec
-from anabranch.xla import startup
+from anabranch.xla import memory, startup
 
 _log = logging.getLogger("anabranch")
 LEAVING = 20.0
@@ -80,6 +80,8 @@ def _server_def(given: Any, job_name: str | None, task_index: int | None, protoc
 class Server:
     """Make this process a task of a cluster: it owns state, and runs the steps that sessions place on it.
 
+    Memory that its steps free stays with the process, as after `tf.keep_memory`, unless ANABRANCH_KEEP_MEMORY is 0.
+
     Args:
         server_or_cluster_def: a ClusterSpec, a ClusterDef, a dictionary of jobs, or a ServerDef.
         job_name: the job of this task; may be left out if there is one.
@@ -112,6 +114,7 @@ class Server:
         config: Any = None,
         start: bool = True,
     ) -> None:
+        memory.keep_if_asked(default="1")
         self._server_def = message = _server_def(server_or_cluster_def, job_name, task_index, protocol, config)
         if message.protocol != "grpc":
             raise errors.NotFoundError(

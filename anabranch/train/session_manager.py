@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.protos.config_pb2 import RunOptions
 from anabranch.ops.control.public_dependencies import group
 from anabranch.ops.lookup.public_tables import tables_initializer
 from anabranch.session import Session
@@ -287,7 +289,7 @@ class SessionManager:
         while True:
             session = Session(master, graph=self._graph, config=config)
             with _closed_on_failure(session):
-                problem = self._local_init(session) or self._not_ready(session, self._ready_op)
+                problem = self._local_init(session, end) or self._not_ready(session, self._ready_op, end)
             if problem is None:
                 return session
             session.close()
@@ -298,22 +300,29 @@ class SessionManager:
             time.sleep(pause)
             pause = min(self._pause, 2.0 * pause)
 
-    def _local_init(self, session: Any) -> str | None:
+    def _local_init(self, session: Any, end: float = math.inf) -> str | None:
         if self._local_init_op is None:
             return None
-        problem = self._not_ready(session, self._local_ready_op)
+        problem = self._not_ready(session, self._local_ready_op, end)
         if problem is None:
             session.run(self._local_init_op, options=self._options)
         return problem
 
     @staticmethod
-    def _not_ready(session: Any, op: Any) -> str | None:
-        """Why a session is not ready, None if it is."""
+    def _not_ready(session: Any, op: Any, end: float = math.inf) -> str | None:
+        """Why a session is not ready, None if it is; a task that has not come by ``end`` is a reason, too."""
         if op is None:
             return None
+        options = None
+        if end < math.inf:
+            options = RunOptions(timeout_in_ms=max(1, int(1000 * (end - time.monotonic()))))
         try:
-            names = session.run(op)
+            names = session.run(op, options=options)
         except errors.FailedPreconditionError as problem:
+            return str(problem)
+        except errors.DeadlineExceededError as problem:
+            if options is None:
+                raise
             return str(problem)
         # What `assert_variables_initialized` gives is a number, or some: it has failed if a variable is missing.
         if names is None or np.size(names) == 0 or np.asarray(names).dtype == np.int32:

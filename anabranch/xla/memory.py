@@ -13,7 +13,8 @@ cost more than many a kernel. With one arena, no separate mappings for large blo
 simply there again. The price: free blocks stay with the process until it says :func:`release_memory` (closing a session
 does), and threads share one lock for allocations. A library must not decide that for the program that it is part of, so
 it is a choice of the program (``tf.keep_memory()`` first of all, or ANABRANCH_KEEP_MEMORY=1) and the default only of
-``anabranch run``, which owns its process (ANABRANCH_KEEP_MEMORY=0 turns it off). Figures stand in docs/performance.md.
+processes that are there for it: ``anabranch run``, and tasks of clusters (ANABRANCH_KEEP_MEMORY=0 turns it off).
+Figures stand in docs/performance.md.
 """
 
 from __future__ import annotations

@@ -63,6 +63,20 @@ def test_a_session_says_which_task_it_waits_for(caplog, monkeypatch):
     assert any(f"Waiting for a task at {address}" in record.getMessage() for record in caplog.records)
 
 
+def test_a_worker_does_not_wait_longer_for_a_parameter_server_than_it_was_asked_to(cluster):
+    address = free_address()
+    server = tf.train.Server({"ps": [address], "worker": ["localhost:0"]}, "worker", 0)
+    with tf.device("/job:ps/task:0"):
+        tf.get_variable("v", [], initializer=tf.zeros_initializer())
+    manager = tf.train.SessionManager(ready_op=tf.report_uninitialized_variables())
+    expected = f"(?s)Session was not ready after waiting 1 secs.*task:0 at {address}, which has not answered"
+    try:
+        with pytest.raises(tf.errors.DeadlineExceededError, match=expected):
+            manager.wait_for_session(server.target, max_wait_secs=1)
+    finally:
+        server.stop()
+
+
 def test_other_versions_are_refused(cluster):
     workers, _ = cluster
     address = workers[0].target.removeprefix("grpc://")
