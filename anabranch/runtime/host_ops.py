@@ -18,6 +18,7 @@ from anabranch.core.values import sizes
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.interpreter import body_calls, nested, rows_in_place
 from anabranch.runtime.interpreter.python_results import same
+from anabranch.runtime.interpreter.shape_refusals import MOST_ACCEPTED, refused_by_shape
 from anabranch.runtime.interpreter.straight_line import only_computes
 from anabranch.runtime.plans.items import HostItem
 from anabranch.runtime.state.borrowing import lent, may_borrow
@@ -434,8 +435,6 @@ def framed(runner: Runner, op: Operation, operands: list[Any], kernel: Callable[
     return results
 
 
-MOST_ACCEPTED = 128
-"""Shapes of an op's operands that are remembered as accepted: sizes that data decide come back."""
 MANY_BLOCKS = 1 << 28
 """Blocks of random numbers whose drawing takes so long that it is asked first whether what is drawn can be held."""
 
@@ -457,22 +456,6 @@ def _asks_for_much(op: Operation, operands: Sequence[Any]) -> bool:
     decisive = [value for spec, value in given if spec.name in op.definition.compile_time and np.size(value) <= 16]
     integers = [value.ravel().tolist() for value in decisive if type(value) is np.ndarray and value.dtype.kind in "iu"]
     return any(math.prod(max(size, 0) for size in sizes_given) > MANY_BLOCKS for sizes_given in integers)
-
-
-def refused_by_shape(plan: Any, op: Operation, operands: Sequence[Any]) -> errors.OpError | None:
-    """What the shape rule of an op says of its operands, unless it has accepted such shapes before."""
-    accepted = plan.accepted.get(op)
-    forms = tuple([getattr(value, "shape", None) for value in operands])
-    if accepted is not None and forms in accepted:
-        return None
-    if not faults.as_built(op, operands):
-        refused = faults.refusal(op, lowering.TraceShapes(op, operands))
-        if refused is not None:
-            return refused
-    if accepted is None or len(accepted) >= MOST_ACCEPTED:
-        accepted = plan.accepted[op] = set()
-    accepted.add(forms)
-    return None
 
 
 class _StepContext(kernels.HostContext):

@@ -7,7 +7,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.ops.data import parallel
-from anabranch.runtime.interpreter import straight_line
+from anabranch.runtime.interpreter import open_code, straight_line
 
 D = tf.data.Dataset
 ROWS = np.arange(480, dtype=np.float32).reshape(40, 12)
@@ -53,8 +53,8 @@ def test_straight_code_draws_what_the_executor_draws(name, monkeypatch):
     served = []
     run = straight_line.Straight.run
 
-    def noted(self, values, draws=None):
-        outcome = run(self, values, draws)
+    def noted(self, values, draws=None, **options):
+        outcome = run(self, values, draws, **options)
         served.append(draws is not None and outcome is not None)
         return outcome
 
@@ -167,3 +167,53 @@ def test_a_place_brings_the_streams_of_straight_code_along(tmp_path):
         saver.restore(session, path)
         for value in wanted:
             np.testing.assert_array_equal(session.run(element), value)
+
+
+def of_any_size(x):
+    """What image functions do: sizes that are computed, checked, drawn from and cut by."""
+    size = tf.shape(x)[0]
+    with tf.control_dependencies([tf.assert_greater(size, 1)]):
+        begin = tf.random_uniform([], 0, size - 1, tf.int32)
+    noisy = x + tf.random_uniform([size])
+    return tf.pad(noisy[begin:], [[0, 40 - size + begin]]), tf.reduce_mean(noisy), begin
+
+
+def test_elements_of_ever_new_sizes_have_code_for_any(monkeypatch):
+    served = []
+    results = open_code.OpenCode.results
+
+    def noted(self, values, bugs, draws=None):
+        outcome = results(self, values, bugs, draws)
+        served.append(outcome is not None)
+        return outcome
+
+    def of_sizes():
+        sizes = np.random.RandomState(0).permutation(np.arange(2, 40)).tolist() + [1, 5, 6]
+        return D.from_generator(lambda: (np.arange(size, dtype=np.float32) for size in sizes), tf.float32, [None])
+
+    def values_and_errors():
+        element = of_sizes().map(of_any_size).make_one_shot_iterator().get_next()
+        found = []
+        with tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
+            for _ in range(41):
+                try:
+                    found.append(session.run(element))
+                except tf.errors.InvalidArgumentError as problem:
+                    found.append(problem.message.splitlines()[0])
+        return found
+
+    monkeypatch.setattr(open_code.OpenCode, "results", noted)
+    ours = values_and_errors()
+    assert sum(served) > 30
+    monkeypatch.setattr(open_code, "of_body", lambda plan: None)
+    monkeypatch.setattr(straight_line, "only_draws", lambda op: False)
+    served.clear()
+    with tf.Graph().as_default():
+        tf.set_random_seed(7)
+        by_op = values_and_errors()
+    assert not served
+    assert ours[38] == by_op[38]
+    assert ours[38].startswith("assertion failed")
+    for one, other in zip(ours[:38] + ours[39:], by_op[:38] + by_op[39:], strict=True):
+        for value, wanted in zip(one, other, strict=True):
+            np.testing.assert_array_equal(value, wanted)

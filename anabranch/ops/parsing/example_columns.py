@@ -18,6 +18,8 @@ from google.protobuf import message as protobuf
 from anabranch.core.protos import example_pb2
 from anabranch.core.values import dtypes
 
+FEW = 16
+"""Lists that are read one by one, without NumPy."""
 _PACKAGE = "anabranch_columns"
 
 
@@ -253,6 +255,10 @@ def column_of(items: Sequence[Any], key: str, dtype: dtypes.DType) -> Column:
         return _string_column(items, key)
     floats = dtype is dtypes.float32
     lists = [item.float_list for item in items] if floats else [item.int64_list for item in items]
+    if len(lists) <= FEW:
+        few = _few(lists, floats)
+        if few is not None:
+            return few
     uniform = _uniform(lists)
     missing: list[int] = []
     if uniform is not None:
@@ -264,6 +270,49 @@ def column_of(items: Sequence[Any], key: str, dtype: dtypes.DType) -> Column:
     if missing:
         column.counts[missing] = -1
     return column
+
+
+def _few(lists: Sequence[bytes], floats: bool) -> Column | None:
+    """The column of a few short lists in the usual form; None if one is empty, missing or something else.
+
+    An example that is parsed by itself has so little that calls of NumPy for what is done once cost more than it.
+    """
+    chunks = []
+    for data in lists:
+        size = len(data)
+        if not 2 < size < 130 or data[0] != 0x0A or data[1] != size - 2:
+            return None
+        chunks.append(data[2:])
+    if floats:
+        sizes = [len(chunk) // 4 for chunk in chunks]
+        if any(len(chunk) % 4 for chunk in chunks):
+            return None
+        values = np.frombuffer(b"".join(chunks), "<f4").astype(np.float32)
+    else:
+        numbers = [_integers(chunk) for chunk in chunks]
+        if None in numbers:
+            return None
+        sizes = [len(part) for part in numbers if part is not None]
+        values = np.array([number for part in numbers if part is not None for number in part], np.int64)
+    return Column(values, np.array(sizes, np.int64), sizes[0] if len(sizes) == 1 else None)
+
+
+def _integers(chunk: bytes) -> list[int] | None:
+    """The integers that bytes are a row of; None if one is cut off or too long."""
+    if max(chunk) < 0x80:
+        return list(chunk)
+    numbers = []
+    number = shift = 0
+    for byte in chunk:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            number &= 0xFFFFFFFFFFFFFFFF
+            numbers.append(number - (number >> 63 << 64))
+            number = shift = 0
+        elif shift >= 70:
+            return None
+    return None if shift else numbers
 
 
 def _decoded(data: np.ndarray, sizes: np.ndarray, key: str, dtype: dtypes.DType) -> Column:

@@ -389,12 +389,23 @@ def one_row(parts: list[Any]) -> list[Any]:
 
 
 def _single_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
+    """Also for a vector of examples, which :func:`_single_rows` gives it: what is dense is then a row for each."""
     given = Inputs(inputs)
-    batch = Batch(ctx, "Example", given.one(), None)
+    serialized = given.one()
+    batch = Batch(ctx, "Example", serialized, None)
     sparse = sparse_columns(batch, texts(attrs["sparse_keys"]), attrs["sparse_types"])
     dense_keys = texts(attrs["dense_keys"])
     dense = dense_columns(batch, dense_keys, attrs["Tdense"], attrs["dense_shapes"], given.some(len(dense_keys)))
+    if np.ndim(serialized):
+        return dense
     return one_row(sparse) + [item[0, ...] for item in dense]  # a scalar string stays an array
+
+
+def _single_rows(operands: list[Any], rows: Sequence[bool], attrs: dict[str, Any]) -> Any:
+    """Examples as rows, where what each gives has a certain size."""
+    if any(rows[1:]) or attrs["num_sparse"] or any(shape is None or None in shape for shape in attrs["dense_shapes"]):
+        return None
+    return operands, attrs
 
 
 define(
@@ -414,5 +425,6 @@ define(
     shape=_single_shape,
     bound=unbounded,
     host_kernel=_single_kernel,
+    by_rows=_single_rows,
     gradient=NO_GRADIENT,
 )

@@ -107,8 +107,10 @@ def dense_steps(
             f"Name: {batch.name_of(row)}, Key: {key}, Index: {at}.  Number of {_TYPE_NAMES[dtype]} values != expected."
             f"  values size: {counts[step]} but output shape: {list(inner)}"
         )
-    longest = int(lengths.max(initial=0))
     values = as_array(step_column.column.values, dtype).reshape(-1, *inner)
+    if len(lengths) == 1:
+        return values.reshape(1, int(lengths[0]), *inner), lengths
+    longest = int(lengths.max(initial=0))
     out = np.empty((len(lengths), longest, *inner), values.dtype)
     out[...] = padding(dtype)
     out[np.arange(longest) < lengths[:, None]] = values

@@ -21,6 +21,7 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import faults, kernels
 from anabranch.core.graph.body import Body
 from anabranch.rewrite import effects
+from anabranch.runtime.interpreter import open_code
 from anabranch.runtime.interpreter.row_code import Rows
 from anabranch.runtime.interpreter.straight_line import Draws, Straight
 from anabranch.runtime.plans import policy
@@ -159,6 +160,7 @@ class BodyFunction:
         "_given",
         "_live",
         "_manager",
+        "_open",
         "_plan",
         "_rows",
         "_runner",
@@ -188,6 +190,8 @@ class BodyFunction:
         ):
             straight = None
         self._straight: Straight | None = straight
+        self._open = None if straight is None else open_code.of_body(self._plan)
+        """What runs the body where straight code does not: for elements of ever new sizes."""
         self._draws: Draws | None = None
         self._fixed = _fixed_draws(self._plan) if straight is not None else {}
         self._copies: list[BodyFunction] = []
@@ -283,24 +287,44 @@ class BodyFunction:
         return self._draws
 
     def _call(self, values: list[Any], token: CancellationToken) -> list[Any]:
-        plan = self._plan
+        plan, straight = self._plan, self._straight
+        bugs: list[faults.KernelBug] = []
         if plan.tier != "compiled":
-            straight = self._straight
             if straight is None or straight.cost > policy.FUNCTION_RUN:
                 self._runner.prepare(self._tier)
             plan.runs += 1
             if straight is not None and plan.tier == "interpreted":
-                outcome = straight.run(values, self._streams(straight) if straight.random_ops else None)
-                if outcome is not None:
-                    return outcome[0][: self._count]
-            if straight is None and plan.tier == "interpreted":
+                results = self._run_code(straight, values, bugs)
+                if results is not None:
+                    return results
+            if plan.tier == "interpreted":
                 given = self._runner.run_stateless(values, token)
                 if given is not None:
+                    self._warn(bugs)
                     return [to_host(value) for value in given[: self._count]]
         step = Step(self._manager, token)
         results = self._runner.run(values, step)
-        if self._straight is not None and self._straight.bug is not None:
-            faults.warn(self._straight.bug, "straight")
+        self._warn(bugs)
         if step.nested_cost[0]:
             self._runner.bodies.spend(plan, step.nested_cost[0])
         return [seen(value) for value in results[: self._count]]
+
+    def _run_code(self, straight: Straight, values: Sequence[Any], bugs: list[faults.KernelBug]) -> list[Any] | None:
+        """What code for these shapes gives, or, where they are ever new, code for any; None if neither serves."""
+        draws = self._streams(straight) if straight.random_ops else None
+        outcome = straight.run(values, draws, recurring=self._open is None)
+        if outcome is not None:
+            return outcome[0][: self._count]
+        if straight.bug is not None:
+            bugs.append(straight.bug)
+        elif self._open is not None and self._plan.runs > 1:
+            results = self._open.results(values, bugs, draws)
+            if results is not None:
+                return list(results[: self._count])
+        return None
+
+    @staticmethod
+    def _warn(bugs: Sequence[faults.KernelBug]) -> None:
+        """Tell of code that failed where the interpreter has succeeded."""
+        for bug in bugs:
+            faults.warn(bug, "straight")

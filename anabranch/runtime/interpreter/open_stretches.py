@@ -1,50 +1,30 @@
-"""Stretches of ops on the host whose sizes change from step to step, each as one Python function of NumPy calls.
+"""Stretches of ops on the host whose sizes change from step to step, each as code for any size.
 
 Sparse features, ragged rows, batches of ever new sizes: what their sizes reach runs on the host
-(:mod:`~anabranch.runtime.plans.shape_families`), and most of what a small op costs there is the way to its kernel.
-Straight code (:mod:`straight_line`) is for certain shapes. The code here is for operands of certain *ranks*, of any
-sizes. Each op that has a form for any size (``ops/shared/open_forms.py``) is a call of that; another one is a call of
-its kernel, after its shape rule has been asked about shapes that are new. What follows from shapes alone (the axes that
-the gradient of a broadcast is summed over, the divisor of a mean) is computed when shapes have not come lately, and
-looked up otherwise.
-
-The first run of a code runs the kernels and compares: a form that gives anything else than its kernel, to the bit, is
-not used. If operands have other ranks, or anything fails, the stretch is run op by op: nothing has happened, as its ops
-have no effects, and the error is the op's. In a plan that is compiled, ops between two programs are a stretch, in their
-order; in one that is interpreted what only computes goes before what has effects, see :mod:`stretches`.
+(:mod:`~anabranch.runtime.plans.shape_families`), and most of what a small op costs there is the way to its kernel. Such
+ops become one Python function (:mod:`open_code`). In a plan that is compiled, ops between two programs are a stretch,
+in their order; in one that is interpreted what only computes goes before what has effects, see :mod:`stretches`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from anabranch.core.contract import faults, inference, kernels
-from anabranch.core.contract.roles import Role
-from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.contract import faults
 from anabranch.core.graph.state_key import ValueKey
-from anabranch.core.values import dtypes, shapes, sizes
-from anabranch.ops.shared import host_blas
-from anabranch.ops.shared.unchecked import Changed
 from anabranch.runtime import host_ops
 from anabranch.runtime.attempt import Attempt
-from anabranch.runtime.interpreter.straight_line import MOST_MISSES, RUN_ANEW, only_computes
+from anabranch.runtime.interpreter import open_code
 from anabranch.runtime.plans.items import HostItem
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.borrowing import lent, may_borrow
 from anabranch.runtime.values import to_host
-from anabranch.xla import known_values, lowering
 
 LEAST_OPS = 3
 """Ops of a stretch."""
-MOST_KEPT = 512
-"""Shapes of which it is kept what follows from them."""
-MOST_BYTES = 4096
-"""Of a value that follows from shapes, and is kept."""
-_ARRAYS = (np.ndarray, np.generic)
-_FILE = "<code for any size>"
 
 
 def belongs(plan: Plan, item: Any) -> bool:
@@ -54,11 +34,7 @@ def belongs(plan: Plan, item: Any) -> bool:
     op = item.op
     if op in plan.lent_reads:
         return plan.fed.isdisjoint(op._outputs)
-    if op.definition.effect.kind != "pure" or not only_computes(op) or not plan.fed.isdisjoint(op._outputs):
-        return False
-    if any(key is None or key in plan.handles for key in item.sources):
-        return False
-    return all(tensor.dtype.base is not dtypes.variant for tensor in (*op._inputs, *op._outputs))
+    return open_code.takes(plan, op)
 
 
 class OpenStretch:
@@ -90,10 +66,7 @@ class OpenStretch:
             if key in needed
         }
         self._take = [to_host if key in copied else lent for key in self.inputs]
-        self._plan = plan
-        self._codes: dict[tuple[int, ...], _Code] = {}
-        self._misses = 0
-        self._served = 0
+        self._code = open_code.OpenCode(plan, [item.op for item in self._computing], self.inputs, self.outputs)
 
     def run(self, attempt: Attempt) -> None:
         """Compute what others take of it."""
@@ -115,407 +88,14 @@ class OpenStretch:
             faults.warn(bug, "straight")
 
     def _results(self, env: dict[ValueKey, Any], bugs: list[faults.KernelBug]) -> Sequence[Any] | None:
-        if self._misses > MOST_MISSES + self._served // 8:
-            return None
         try:
             values = [
                 value if type(value) is np.ndarray else take(value)
                 for value, take in zip([env[key] for key in self.inputs], self._take, strict=True)
             ]
-            ranks = tuple([value.ndim for value in values])
-        except (KeyError, AttributeError):  # a variable that has no value yet; a list
+        except (KeyError, AttributeError):  # a variable that has no value yet
             return None
-        code = self._codes.get(ranks)
-        try:
-            if code is not None:
-                results = code.run(values)
-                self._served += 1
-                return results
-            self._misses += 1
-            with np.errstate(all="ignore"):
-                builder = _Builder(self._plan, [item.op for item in self._computing])
-                results, self._codes[ranks] = builder.build(self.inputs, values, self.outputs)
-            return results
-        except RUN_ANEW:
-            self._misses += 1
-        except faults.KernelBug as bug:
-            self._misses += 1
-            bugs.append(bug)
-        except faults.BUGS as problem:
-            self._misses += 1
-            bugs.append(faults.KernelBug(None, problem))
-        return None
-
-
-class _Code:
-    """Ops as a function of operands."""
-
-    def __init__(self, function: Callable[..., Sequence[Any]], multiplies: bool) -> None:
-        self._function = function
-        self._multiplies = multiplies
-        """Whether it has products of matrices, which are to take one thread."""
-
-    def run(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The results."""
-        with np.errstate(all="ignore"):
-            if not self._multiplies:
-                return self._function(*values)
-            host_blas.enter()
-            try:
-                return self._function(*values)
-            finally:
-                host_blas.leave()
-
-
-class _FromShapes:
-    """What follows from the shapes of some arrays."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self.roots: list[tuple[ValueKey, Any]] = []
-        """Whose shapes, and their dtypes."""
-        self.wanted: dict[tuple[ValueKey, bool], int] = {}
-        """What is wanted, as an array or as a tuple of integers, and its place in what is kept."""
-        self.ops: dict[Operation, None] = {}
-        self.constants: dict[ValueKey, Any] = {}
-        self._kept: dict[Any, list[Any]] = {}
-        self._steps: list[tuple[Any, ...]] | None = None
-
-    def _step(self, op: Operation) -> tuple[Any, ...]:
-        """What it takes to run an op."""
-        definition = op.definition
-        context = kernels.HostContext(op)
-        context.precision = self._plan.options.precision
-        return op, self._plan.sources(op), definition.checks, definition.host_kernel or definition.kernel, context
-
-    def __call__(self, *given: tuple[int, ...]) -> list[Any]:
-        found = self._kept.get(given)
-        return self._compute(given) if found is None else found
-
-    def _compute(self, given: tuple[tuple[int, ...], ...]) -> list[Any]:
-        if self._steps is None:
-            self._steps = [self._step(op) for op in self.ops]
-        values: dict[Any, Any] = dict(self.constants)
-        for (root, dtype), shape in zip(self.roots, given, strict=True):
-            values[root] = np.broadcast_to(np.zeros((), dtype), shape)
-        for op, sources, checks, kernel, context in self._steps:
-            operands = [values[key] for key in sources]
-            if checks is not None:
-                checks(context, operands, op._attrs)
-            found = kernel(context, operands, op._attrs)
-            if len(op._outputs) == 1:
-                values[op._outputs[0]] = found[0] if isinstance(found, (list, tuple)) else found
-            else:
-                values.update(zip(op._outputs, found, strict=True))
-        found = [
-            tuple(np.ravel(values[tensor]).tolist()) if as_sizes else values[tensor] for tensor, as_sizes in self.wanted
-        ]
-        if all(isinstance(value, tuple) or value.nbytes <= MOST_BYTES for value in found):
-            if len(self._kept) >= MOST_KEPT:
-                self._kept.clear()
-            self._kept[given] = found
-        return found
-
-
-class _Line:
-    """One line of code."""
-
-    __slots__ = ("may_fail", "sources", "targets", "text")
-
-    def __init__(self, text: str, targets: Sequence[str], sources: Sequence[str], may_fail: bool) -> None:
-        self.text = text
-        self.targets = targets
-        self.sources = sources
-        self.may_fail = may_fail
-
-
-class _Builder:
-    """Run ops once, and write down what they did."""
-
-    def __init__(self, plan: Plan, ops: Sequence[Operation]) -> None:
-        self._plan = plan
-        self._ops = ops
-        self._names: dict[ValueKey, str] = {}
-        """Of what is computed from operands."""
-        self._values: dict[ValueKey, Any] = {key: value for key, value in plan.constants.items()}
-        self._constant: set[ValueKey] = set(plan.constants)
-        self._roots: dict[ValueKey, frozenset[ValueKey]] = {}
-        """Of what follows from shapes alone: whose."""
-        self._groups: dict[frozenset[ValueKey], tuple[str, _FromShapes]] = {}
-        self._scope: dict[str, Any] = {"Changed": Changed}
-        self._lines: list[_Line] = []
-        self._multiplies = False
-
-    def build(
-        self, inputs: Sequence[ValueKey], values: Sequence[Any], outputs: Sequence[ValueKey]
-    ) -> tuple[list[Any], _Code]:
-        """The outputs for these values of the inputs, and the code for others of their ranks."""
-        for i, (key, value) in enumerate(zip(inputs, values, strict=True)):
-            self._names[key], self._values[key] = f"a{i}", value
-        for op in self._ops:
-            try:
-                self._add(op)
-            except faults.BUGS as problem:
-                raise faults.KernelBug(op, problem) from problem
-        returned = [self._array(key) for key in outputs]
-        used = set(_variables(returned))
-        lines = []
-        for line in reversed(self._lines):
-            if line.may_fail or not used.isdisjoint(line.targets):
-                lines.append(line.text)
-                used.update(line.sources)
-        body = "".join(f"    {line}\n" for line in reversed(lines))
-        parameters = ", ".join(f"a{i}" for i in range(len(values)))
-        text = f"def code({parameters}):\n{body}    return ({''.join(f'{name}, ' for name in returned)})\n"
-        exec(compile(text, _FILE, "exec"), self._scope)
-        return [self._values[key] for key in outputs], _Code(self._scope["code"], self._multiplies)
-
-    # --------------------------------------------------------------------------------------------------- what ops take
-    def _bind(self, value: Any) -> str:
-        name = f"c{len(self._scope)}"
-        self._scope[name] = value
-        return name
-
-    def _array(self, key: ValueKey) -> str:
-        """The expression of a value as an array."""
-        if key in self._names:
-            return self._names[key]
-        if key in self._constant:
-            name = self._names[key] = self._bind(self._values[key])
-            return name
-        return self._from_shapes(key, False)
-
-    def _sizes(self, key: ValueKey) -> str:
-        """The expression of a value as a tuple of integers."""
-        if key in self._constant:
-            return self._bind(tuple(np.ravel(self._values[key]).tolist()))
-        if key in self._roots:
-            return self._from_shapes(key, True)
-        return f"tuple({self._names[key]}.ravel().tolist())"
-
-    def _from_shapes(self, key: Any, as_sizes: bool) -> str:
-        roots = self._roots[key]
-        group = self._groups.get(roots)
-        if group is None:
-            group = f"s{len(self._scope)}", _FromShapes(self._plan)
-            self._groups[roots] = group
-            maker = self._bind(group[1])
-            ordered = sorted(roots, key=self._names.__getitem__)
-            group[1].roots = [(root, self._values[root].dtype) for root in ordered]
-            names = [self._names[root] for root in ordered]
-            call = f"{group[0]} = {maker}({', '.join(f'{name}.shape' for name in names)})"
-            self._scope[group[0]] = None
-            self._lines.append(_Line(call, [group[0]], names, False))
-        name, memo = group
-        self._gather(key, memo)
-        place = memo.wanted.setdefault((key, as_sizes), len(memo.wanted))
-        return f"{name}[{place}]"
-
-    def _gather(self, key: Any, memo: _FromShapes) -> None:
-        """Note the ops that a value follows from, those first that are needed first."""
-        roots = [root for root, _ in memo.roots]
-        if key in roots or key in memo.constants:
-            return
-        if key in self._constant:
-            memo.constants[key] = self._values[key]
-            return
-        op = key.op
-        if op not in memo.ops:
-            for source in self._plan.sources(op):
-                if not (op.definition.shape_only and source in roots):
-                    self._gather(source, memo)
-            memo.ops[op] = None
-
-    # ------------------------------------------------------------------------------------------------------ what ops do
-    def _add(self, op: Operation) -> None:
-        definition = op.definition
-        sources = [key for key in self._plan.sources(op) if key is not None]
-        if definition.only_passes or definition.role is Role.ORDERING:
-            for output, source in zip(op._outputs, sources, strict=False):
-                self._pass_on(output, source)
-            return
-        operands = [self._values[key] for key in sources]
-        refused = host_ops.refused_by_shape(self._plan, op, operands)
-        if refused is not None:
-            raise Changed
-        context = kernels.HostContext(op)
-        context.precision = self._plan.options.precision
-        results = kernels.run_on_host(definition, operands, op._attrs, context)
-        self._values.update(zip(op._outputs, results, strict=True))
-        if self._follows(op, sources, results):
-            return
-        targets = [f"v{output.op._id}_{output.value_index}" for output in op._outputs]
-        call, names, may_fail = self._call(op, sources, operands, results, context)
-        self._names.update(zip(op._outputs, targets, strict=True))
-        text = f"{targets[0]} = {call}" if len(targets) == 1 else f"{''.join(f'{name}, ' for name in targets)}= {call}"
-        self._lines.append(_Line(text if targets else call, targets, names, may_fail))
-
-    def _pass_on(self, output: Tensor, source: ValueKey) -> None:
-        self._values[output] = self._values[source]
-        if source in self._names:
-            self._names[output] = self._names[source]
-        if source in self._constant:
-            self._constant.add(output)
-        if source in self._roots:
-            self._roots[output] = self._roots[source]
-
-    def _follows(self, op: Operation, sources: Sequence[ValueKey], results: Sequence[Any]) -> bool:
-        """Whether what an op gives is the same each time, or follows from shapes alone, and is worth keeping."""
-        if not known_values.folds(op) or not op._outputs:
-            return False
-        if not all(isinstance(value, _ARRAYS) and value.nbytes <= MOST_BYTES for value in results):
-            return False
-        roots: set[ValueKey] = set()
-        for key in sources:
-            if op.definition.shape_only and not self._is_static(key):
-                if key in self._roots:
-                    roots |= self._roots[key]
-                else:
-                    roots.add(key)
-            elif key in self._roots:
-                roots |= self._roots[key]
-            elif key not in self._constant and not op.definition.shape_only:
-                return False
-        if any(key not in self._names for key in roots):
-            return False
-        if roots:
-            self._roots.update(dict.fromkeys(op._outputs, frozenset(roots)))
-        else:
-            self._constant.update(op._outputs)
-        return True
-
-    def _is_static(self, key: ValueKey) -> bool:
-        return key in self._constant or (isinstance(key, Tensor) and shapes.is_static(key._shape))
-
-    def _call(
-        self,
-        op: Operation,
-        sources: Sequence[Any],
-        operands: Sequence[Any],
-        results: Sequence[Any],
-        context: kernels.HostContext,
-    ) -> tuple[str, list[str], bool]:
-        """The call that computes an op, the names that it takes, and whether it must be made even for nobody."""
-        definition = op.definition
-        special = self._of_distinct(op, sources)
-        make = definition.any_size if all(isinstance(value, _ARRAYS) for value in operands) else None
-        form = special or (make(operands, op._attrs) if make is not None else None)
-        as_sizes = getattr(make, "sizes", ()) if special is None else ()
-        if form is not None and any(sources[i] not in self._constant for i in getattr(form, "fixes", ())):
-            form = None
-        if form is not None:
-            given = [tuple(np.ravel(value).tolist()) if i in as_sizes else value for i, value in enumerate(operands)]
-            try:
-                found = form(*given)
-                found = list(found) if len(op._outputs) != 1 else [found]
-            except (Changed, ValueError):
-                form = None
-            else:
-                same = _same if special is None else _equal
-                if not all(same(value, result) for value, result in zip(found, results, strict=True)):
-                    form = None
-        if form is not None:
-            names = [self._sizes(key) if i in as_sizes else self._array(key) for i, key in enumerate(sources)]
-            ranked = [self._rank_guard(key) for key in sources if key not in self._constant and key in self._names]
-            self._lines.extend([line for line in ranked if line is not None])
-            if definition.flops is not None:
-                self._multiplies = True
-            return f"{self._bind(form)}({', '.join(names)})", _variables(names), True
-        names = [self._array(key) for key in sources]
-        call = _kernel(self._plan, op, context)
-        return f"{self._bind(call)}({', '.join(names)})", _variables(names), True
-
-    def _rank_guard(self, key: ValueKey) -> _Line | None:
-        """A check that what a kernel gave has the rank that a form is for, if only runs tell."""
-        name = self._names[key]
-        if name.startswith("a") or (isinstance(key, Tensor) and key._shape is not None):
-            return None
-        rank = self._values[key].ndim
-        return _Line(f"if {name}.ndim != {rank}: raise Changed", [], [name], True)
-
-    def _of_distinct(self, op: Operation, sources: Sequence[Any]) -> Any:
-        """What numbers distinct elements that are distinct already, or adds up the one row of each of these.
-
-        Lookups make their indices distinct, and optimizers do it once more with those of the gradient.
-        """
-        plan = self._plan
-        if op.role is Role.DISTINCT and len(sources) == 1 and len(op._outputs) == 2:
-            (source,) = sources
-            if not isinstance(source, Tensor) or source in plan.fed or not lowering.holds_distinct(source):
-                return None
-            dtype = op._outputs[1].dtype.np
-
-            def number(vector: Any) -> Any:
-                if vector.ndim != 1:
-                    raise Changed
-                return vector, np.arange(len(vector), dtype=dtype)
-
-            return number
-        if op.role is Role.ROW_SUMS and len(sources) == 3 and isinstance(sources[1], Tensor):
-            maker = sources[1].op
-            if maker.role is not Role.DISTINCT or sources[1] is not maker._outputs[1] or len(maker._outputs) != 2:
-                return None
-            if len(maker._inputs) != 1 or maker._inputs[0] in plan.fed or not lowering.holds_distinct(maker._inputs[0]):
-                return None
-
-            def rows(data: Any, ids: Any, count: Any) -> Any:
-                if not data.ndim or not len(data) == len(ids) == int(count):
-                    raise Changed
-                return data
-
-            return rows
-        return None
-
-
-def _variables(names: Sequence[str]) -> list[str]:
-    """The names of lines in expressions."""
-    return [name.removeprefix("tuple(").partition("[")[0].partition(".")[0] for name in names]
-
-
-def _same(value: Any, expected: Any) -> bool:
-    if not isinstance(value, _ARRAYS) or value.shape != expected.shape or value.dtype != expected.dtype:
-        return False
-    return value.dtype == object or value.tobytes() == expected.tobytes()
-
-
-def _equal(value: Any, expected: Any) -> bool:
-    """The same, but for zeros that are negative, which a sum with 0 does not have."""
-    return value.dtype == expected.dtype and np.array_equal(value, expected, value.dtype.kind in "fc")
-
-
-def _kernel(plan: Plan, op: Operation, context: kernels.HostContext) -> Callable[..., Any]:
-    """The kernel of an op, as a function of operands of any size."""
-    definition, attrs = op.definition, op._attrs
-    kernel, checks = definition.host_kernel or definition.kernel, definition.checks
-    assert kernel is not None
-    alone = len(op._outputs) == 1
-    accepted: set[Any] = set()
-    most = sizes.host_memory()
-    any_shape = definition.shape is inference.elementwise or (definition.elementwise and len(op._inputs) == 1)
-
-    def call(*operands: Any) -> Any:
-        if not any_shape:
-            forms = tuple([value.shape for value in operands])
-            if forms not in accepted:
-                if host_ops.refused_by_shape(plan, op, operands) is not None:
-                    raise Changed
-                if len(accepted) >= MOST_KEPT:
-                    accepted.clear()
-                accepted.add(forms)
-        values = [value if type(value) is np.ndarray else np.asarray(value) for value in operands]
-        if checks is not None:
-            checks(context, values, attrs)
-        found = kernel(context, values, attrs)
-        if alone and type(found) is np.ndarray:
-            if found.nbytes > most:
-                raise Changed
-            return found
-        results = kernels.outputs_of(definition, attrs, found)
-        if any(type(value) is np.ndarray and value.nbytes > most for value in results):
-            raise Changed
-        return results[0] if alone else results
-
-    return call
+        return self._code.results(values, bugs)
 
 
 __all__ = ["LEAST_OPS", "OpenStretch", "belongs"]

@@ -127,9 +127,14 @@ class Straight:
         """Whether there is code for many kinds of arguments: those that come again and again, or all that have come."""
         return self._made_for_recurring > 0 or (len(self._codes) == MOST_FORMS and not self._recurring)
 
-    def run(self, values: Sequence[Any], draws: Draws | None = None) -> tuple[list[Any], float] | None:
-        """The results for these arguments and what they cost; None if the interpreter is to run the body."""
-        outcome = self._run(values, draws)
+    def run(
+        self, values: Sequence[Any], draws: Draws | None = None, recurring: bool = True
+    ) -> tuple[list[Any], float] | None:
+        """The results for these arguments and what they cost; None if the interpreter is to run the body.
+
+        ``recurring`` says whether arguments of many kinds get code of their own if they come again.
+        """
+        outcome = self._run(values, draws, recurring)
         if draws is not None:
             if outcome is None:
                 draws.forget()
@@ -137,7 +142,7 @@ class Straight:
                 draws.commit()
         return outcome
 
-    def _run(self, values: Sequence[Any], draws: Draws | None) -> tuple[list[Any], float] | None:
+    def _run(self, values: Sequence[Any], draws: Draws | None, recurring: bool) -> tuple[list[Any], float] | None:
         self.bug = None
         if self._late > MOST_MISSES + self._served:
             return None
@@ -146,7 +151,7 @@ class Straight:
             if outcome is not None:
                 return outcome
         if len(self._codes) == MOST_FORMS:
-            return self._again(values, draws)
+            return self._again(values, draws) if recurring else None
         self._runs += 1
         if self._runs == 1 or self._misses > MOST_MISSES:
             return None
@@ -397,7 +402,7 @@ class Builder:
         context = kernels.HostContext(op)
         context.precision = self._plan.options.precision
         draws = only_draws(op)
-        blocks = _blocks(op, operands) if draws else 0
+        blocks = blocks_of(op, operands) if draws else 0
         if draws:
             assert self._draws is not None
             context.philox = self._draws.take(op, blocks)
@@ -444,7 +449,7 @@ class Builder:
         self._lines.append(_Line(op, text, targets, sources, may_fail, cost))
 
 
-def _blocks(op: Operation, operands: Sequence[Any]) -> int:
+def blocks_of(op: Operation, operands: Sequence[Any]) -> int:
     """How many blocks of its stream a run of an op reserves."""
     consumes = op.definition.consumes
     assert consumes is not None
@@ -465,7 +470,7 @@ def _drawing(
     def call(draws: Draws, *operands: Any) -> list[Any]:
         context = kernels.HostContext(op)
         context.precision = precision
-        context.philox = draws.take(op, _blocks(op, operands) if blocks is None else blocks)
+        context.philox = draws.take(op, blocks_of(op, operands) if blocks is None else blocks)
         return _kernel(op, attrs, context, forms)(*operands)
 
     return call

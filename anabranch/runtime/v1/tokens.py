@@ -34,6 +34,7 @@ from anabranch.ops.v1 import array_objects, tensor_arrays
 from anabranch.rewrite import effects
 from anabranch.runtime import executor, host_ops, results
 from anabranch.runtime.interpreter import nested
+from anabranch.runtime.interpreter.shape_refusals import refused_by_shape
 from anabranch.runtime.plans import binding
 from anabranch.runtime.state.slots import RandomCounter, ResourceHandle
 from anabranch.runtime.step import Step, Transaction
@@ -501,7 +502,7 @@ class _Run:
         philox = None
         counter = self.counters.get(op)
         if counter is not None:
-            refused = host_ops.refused_by_shape(self.plan, op, operands)
+            refused = refused_by_shape(self.plan, op, operands)
             if refused is not None:
                 raise refused
             philox = counter.words()

@@ -334,3 +334,55 @@ def test_a_wrong_step_of_a_sequence_is_named(feature, steps, text):
         _, lists = tf.io.parse_single_sequence_example(sequence.SerializeToString(), sequence_features={"x": feature})
         with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(text)):
             session.run(lists["x"])
+
+
+@settings(max_examples=40)
+@given(st.lists(st.one_of(st.binary(max_size=12), FLOATS, INTEGERS), min_size=1, max_size=9), st.booleans())
+def test_few_lists_are_read_like_many(lists, floats):
+    field = "float_list" if floats else "int64_list"
+    items = []
+    for values in lists:
+        item = tf.train.Feature()
+        if not isinstance(values, bytes):
+            numbers = [float(np.float32(value)) if abs(value) < 1e9 else 0.5 for value in values]
+            getattr(item, field).value.extend(numbers if floats else [int(value) for value in numbers])
+            values = getattr(item, field).SerializeToString()
+        made = example_columns._CLASSES["Example"]().features.feature["x"]
+        setattr(made, field, values)
+        items.append(made)
+
+    def read(few):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(example_columns, "FEW", few)
+            try:
+                return example_columns.column_of(items, "x", tf.float32 if floats else tf.int64)
+            except example_columns.InvalidExample as problem:
+                return problem.args
+
+    together, alone = read(0), read(16)
+    if isinstance(together, example_columns.Column):
+        for one, other in zip(together[:2], alone[:2], strict=True):
+            np.testing.assert_array_equal(one, other)
+            assert one.dtype == other.dtype
+    else:
+        assert together == alone
+
+
+def test_examples_of_certain_sizes_are_parsed_together():
+    examples = []
+    for i in range(40):
+        example = tf.train.Example()
+        example.features.feature["x"].float_list.value.extend([i, i + 0.5])
+        if i % 3:
+            example.features.feature["y"].int64_list.value.append(-i)
+        examples.append(example.SerializeToString())
+    features = {"x": tf.FixedLenFeature([2], tf.float32), "y": tf.FixedLenFeature([], tf.int64, 7)}
+    dataset = tf.data.Dataset.from_tensor_slices(examples).map(lambda data: tf.parse_single_example(data, features))
+    element = dataset.batch(16).make_one_shot_iterator().get_next()
+    with tf.Session() as session:
+        parts = [session.run(element) for _ in range(3)]
+    np.testing.assert_array_equal(
+        np.concatenate([part["x"] for part in parts]), [[i, i + 0.5] for i in np.arange(40, dtype=np.float32)]
+    )
+    expected = [-i if i % 3 else 7 for i in range(40)]
+    np.testing.assert_array_equal(np.concatenate([part["y"] for part in parts]), expected)

@@ -19,8 +19,8 @@ def counts(monkeypatch):
     found = {"straight": 0, "other": 0}
     run = straight_line.Straight.run
 
-    def counted(self, values, draws=None):
-        result = run(self, values, draws)
+    def counted(self, values, draws=None, **options):
+        result = run(self, values, draws, **options)
         found["straight" if result is not None else "other"] += 1
         return result
 
