@@ -36,6 +36,7 @@ class Pack(Op):
     effect = PURE
     by_rows = row_rules.new_axis(of_first=False)
     straight = unchecked.pack
+    any_size = open_forms.pack
     role = Role.JOIN
     moves = True
 

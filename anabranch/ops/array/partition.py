@@ -87,9 +87,10 @@ def _unique_by_table(x: np.ndarray, low: int, high: int) -> tuple[np.ndarray, np
     table, numbers = _table(high - low + 1), _numbered(x.size)
     table[places[::-1]] = numbers[::-1]  # of equal places the last one written, the first of x, stays
     is_first = table.take(places) == numbers
-    distinct = places[is_first]
+    found = x[is_first]
+    distinct = found if places is x else places[is_first]
     table[distinct] = numbers[: len(distinct)]
-    return x[is_first], table.take(places)
+    return found, table.take(places)
 
 
 def _firsts_by_sorting(x: np.ndarray) -> np.ndarray:
@@ -111,7 +112,7 @@ def _unique(ctx: Any, x: np.ndarray, axis: int, out: Any, count: bool = True) ->
     if x.ndim != 1:
         first = _firsts_of_slices(x, axis)
     elif x.dtype.kind in "iu" and x.size:
-        low, high = int(x.min()), int(x.max())
+        low, high = int(np.minimum.reduce(x)), int(np.maximum.reduce(x))
         if high - low < max(LARGEST_TABLE, 4 * x.size):
             y, index = _unique_by_table(x, low, high)
             return _counted([y, index.astype(out.np, copy=False)], index, count)

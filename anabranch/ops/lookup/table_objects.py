@@ -9,6 +9,7 @@ going back to an older one costs what lies between. A lock makes both safe for s
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -114,7 +115,7 @@ class Table:
         """The value of each key, ``default`` where there is none."""
         with self._store.lock:
             get = self._items().get
-            return [get(key, default) for key in keys]
+            return list(map(get, keys, itertools.repeat(default)))
 
     def entries(self) -> tuple[list[Any], list[Any]]:
         """Keys and values, in order of insertion."""

@@ -246,7 +246,14 @@ _unary(
     any_size=open_forms.floats(np.sqrt),
     straight=unchecked.floats(np.sqrt),
 )
-_unary("Rsqrt", "`1 / sqrt(x)`.", _FLOATS_COMPLEX, _rsqrt, _by_op("RsqrtGrad"))
+_unary(
+    "Rsqrt",
+    "`1 / sqrt(x)`.",
+    _FLOATS_COMPLEX,
+    _rsqrt,
+    _by_op("RsqrtGrad"),
+    any_size=open_forms.reciprocal_root,
+)
 _unary(
     "Square",
     "`x * x`, element by element.",
@@ -449,6 +456,8 @@ def _tanh_grad(ctx, y, dy):
 
 def _zero_stays(ctx: Any, dy: Any, gradient: Any) -> Any:
     """``gradient``, and 0 where ``dy`` is: a branch that was not taken sends 0 to where the slope is infinite."""
+    if ctx.host and np.all(dy):
+        return gradient
     return ctx.xp.where(dy == 0, ctx.xp.zeros_like(gradient), gradient)
 
 

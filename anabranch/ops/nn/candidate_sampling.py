@@ -22,6 +22,7 @@ from anabranch.core.cache import memoized
 from anabranch.core.contract.opdef import PURE, RANDOM, Bool, Float, Int, List, NotDifferentiable, Op, String
 from anabranch.core.values import shapes
 from anabranch.ops.random import philox
+from anabranch.ops.shared import row_sums
 
 RESERVED = 512
 """Blocks of the stream that an op reserves for a candidate, whatever it uses."""
@@ -33,7 +34,7 @@ _COUNTS = {"num_true": Int(minimum=1), "num_sampled": Int(minimum=1), "unique": 
 _SEEDS = {"seed": Int(0), "seed2": Int(0)}
 
 Draw = Callable[[Any, Any, Any], Any]
-"""``draw(ctx, stream, places)``: the candidates, int64, at these places (uint64) of the sequence of draws."""
+"""``draw(ctx, stream, places)``: the candidates, int64, at these places (uint64, in a row) of the sequence of draws."""
 
 
 def _shapes(c: Any) -> list[Any]:
@@ -65,7 +66,7 @@ def _check_true(ctx: Any, true: Any, attrs: Any, size: int) -> None:
         errors.InvalidArgumentError,
         f"true_classes must have num_true = {attrs['num_true']} columns, got shape {shapes.show(true.shape)}",
     )
-    if true.size:
+    if true.size and not (ctx.host and row_sums.is_within(true, size)):
         wrong = (true < 0) | (true >= size)
         first = ctx.xp.argmax(wrong.reshape(-1))
         ctx.check(
@@ -107,6 +108,11 @@ def _words(ctx: Any, stream: Any, places: Any) -> Any:
 def _pairs(ctx: Any, stream: Any, places: Any) -> tuple[Any, Any]:
     """The words ``2 i`` and ``2 i + 1`` for each place ``i``."""
     xp = ctx.xp
+    if ctx.host and places.size > 1 and not int(places[0]) & 1:  # places in a row, from an even one on: whole blocks
+        number = (places.size + 1) // 2
+        blocks = philox.blocks(xp, stream, (places[0] >> np.uint64(1)) + np.arange(number, dtype=np.uint64))
+        words = np.stack(blocks, 1).reshape(-1, 2)[: places.size]
+        return words[:, 0], words[:, 1]
     a, b, c, d = philox.blocks(xp, stream, places >> np.uint64(1))
     even = (places & np.uint64(1)) == 0
     return xp.where(even, a, c), xp.where(even, b, d)
@@ -118,20 +124,15 @@ def _first_distinct(xp: Any, candidates: Any, fresh: Any) -> Any:
     order = xp.argsort(both, stable=True)
     ordered = both[order]
     new = xp.concatenate([xp.ones((1,), bool), ordered[1:] != ordered[:-1]])
-    marks = xp.zeros(both.shape, bool)
-    marks = marks.at[order].set(new) if hasattr(marks, "at") else _put(marks, order, new)
-    return marks[candidates.shape[0] :]
-
-
-def _put(array: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
-    array[places] = values
-    return array
+    return xp.zeros(both.shape, bool).at[order].set(new)[candidates.shape[0] :]
 
 
 def _distinct(ctx: Any, stream: Any, draw: Draw, count: int) -> tuple[Any, Any]:
     """The first ``count`` distinct candidates, and how many were drawn for them."""
-    xp = ctx.xp
     size = max(2 * count, 16)
+    if ctx.host:
+        return _distinct_on_host(ctx, stream, draw, count, size)
+    xp = ctx.xp
     steps = np.arange(size, dtype=np.uint64)
     # Places not filled yet hold negative numbers, which no candidate is equal to.
     nothing = xp.asarray(-1 - np.arange(count, dtype=np.int64))
@@ -142,24 +143,29 @@ def _distinct(ctx: Any, stream: Any, draw: Draw, count: int) -> tuple[Any, Any]:
         new = _first_distinct(xp, candidates, fresh)
         rank = filled + xp.cumsum(new.astype(np.int64)) - 1
         place = xp.where(new & (rank < count), rank, count)
-        if ctx.host:
-            candidates = np.append(candidates, 0)
-            candidates[place] = fresh
-            candidates = candidates[:count]
-        else:
-            candidates = candidates.at[place].set(fresh, mode="drop")
+        candidates = candidates.at[place].set(fresh, mode="drop")
         total = filled + xp.sum(new.astype(np.int64))
         done = xp.argmax(rank == count - 1).astype(np.int64) + 1
         tries = tries + xp.where(total >= count, done, np.int64(size))
         return candidates, xp.minimum(total, np.int64(count)), start + np.uint64(size), tries
 
     carry: Any = (nothing, xp.asarray(np.int64(0)), xp.asarray(np.uint64(0)), xp.asarray(np.int64(0)))
-    if ctx.host:
-        while carry[1] < count:
-            carry = round_(carry)
-    else:
-        carry = ctx.lax.while_loop(lambda c: c[1] < count, round_, carry)
+    carry = ctx.lax.while_loop(lambda c: c[1] < count, round_, carry)
     return carry[0], carry[3]
+
+
+def _distinct_on_host(ctx: Any, stream: Any, draw: Draw, count: int, size: int) -> tuple[Any, Any]:
+    """The same, one candidate after the other: a dictionary keeps the order in which keys came."""
+    found: dict[int, None] = {}
+    places = np.arange(size, dtype=np.uint64)
+    tries = 0
+    while len(found) < count:
+        for candidate in draw(ctx, stream, places + np.uint64(tries)).tolist():
+            tries += 1
+            found[candidate] = None
+            if len(found) == count:
+                break
+    return np.array(list(found), np.int64), np.int64(tries)
 
 
 def _expected(ctx: Any, probability: Any, count: int, tries: Any) -> Any:

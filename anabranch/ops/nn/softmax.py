@@ -111,6 +111,7 @@ class SoftmaxCrossEntropyWithLogits(Op):
     signature = "features: T, labels: T -> loss: T, backprop: T"
     attrs = {"T": Type(_FLOATS)}
     effect = PURE
+    any_size = open_forms.cross_entropy
 
     def shape(c):
         both = shapes.broadcast(c.shapes[0], c.shapes[1])

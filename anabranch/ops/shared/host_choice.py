@@ -42,11 +42,16 @@ def choose(condition: Any, chosen: Any, other: Any) -> Any:
         return np.where(condition, chosen, other)
     if not _LEAST <= chosen.size <= _MOST or condition.ndim != chosen.ndim or not condition.ndim:
         return np.where(condition, chosen, other)
+    if condition.shape != chosen.shape:
+        if any([m not in (1, n) for m, n in zip(condition.shape, chosen.shape, strict=True)]):
+            return np.where(condition, chosen, other)
+        if (
+            condition.size * 4 <= chosen.size and condition.all()
+        ):  # rows that all are there, as in gradients of segments
+            return chosen
     second = other.view(bits)
     out = np.bitwise_xor(chosen.view(bits), second)
     mask = _mask(condition, bits)
-    if condition.shape != chosen.shape and any([m not in (1, n) for m, n in zip(mask.shape, out.shape, strict=True)]):
-        return np.where(condition, chosen, other)
     np.bitwise_and(out, mask, out)
     return np.bitwise_xor(out, second, out).view(chosen.dtype)
 

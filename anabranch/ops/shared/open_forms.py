@@ -74,6 +74,11 @@ def reciprocal(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     return (lambda x: np.divide(1, x)) if _plain(operands, _FLOATS) else None
 
 
+def reciprocal_root(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """``1 / sqrt(x)``."""
+    return (lambda x: np.divide(1, np.sqrt(x))) if _plain(operands, _FLOATS) else None
+
+
 def _of_equal_shapes(function: Form) -> Maker:
     def make(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
         if not _plain(operands, _FLOATS) or not operands[0].ndim:
@@ -281,6 +286,28 @@ def softmax(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
 _greatest: Any = np.maximum.reduce
 
 
+def cross_entropy(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Of logits and a distribution for each of their rows; the loss and its gradient."""
+    x, labels = operands
+    if not _plain(operands, _FLOATS) or x.ndim != 2 or labels.ndim != 2:
+        return None
+    zero = x.dtype.type(0)
+
+    def entropy(x: Any, labels: Any) -> Any:
+        if x.shape != labels.shape or not x.size:
+            raise Changed
+        shifted = np.subtract(x, _greatest(x, -1, None, None, True))
+        out = np.exp(shifted)
+        total = _add(out, -1, None, None, True)
+        terms = np.subtract(np.log(total), shifted, shifted)
+        np.multiply(labels, terms, terms)
+        terms[np.equal(labels, zero)] = zero  # a label of 0 takes no part, even where the log probability is -inf
+        np.divide(out, total, out)
+        return _add(terms, -1), np.subtract(out, labels, out)
+
+    return entropy
+
+
 def index_cross_entropy(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """Of logits and one class for each of their rows; the loss and its gradient."""
     x, labels = operands
@@ -293,15 +320,23 @@ def index_cross_entropy(operands: Sequence[Any], attrs: dict[str, Any]) -> Form 
         if labels.shape != (batch,) or not x.size or np.maximum.reduce(labels.view(unsigned)) >= classes:
             raise Changed
         out = np.subtract(x, _greatest(x, 1, None, None, True))
-        at = np.arange(batch), labels
-        chosen = out[at]
+        at, flat = labels + np.arange(0, batch * classes, classes), out.reshape(-1)
+        chosen = flat.take(at)
         np.exp(out, out)
         total = _add(out, 1, None, None, True)
         np.divide(out, total, out)
-        out[at] -= 1
+        flat[at] -= 1
         return np.log(total[:, 0]) - chosen, out
 
     return entropy
+
+
+def pack(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Scalars as a vector."""
+    dtype = operands[0].dtype
+    if not _plain(operands) or any(value.ndim for value in operands) or attrs["axis"] not in (0, -1):
+        return None
+    return lambda *values: np.array(values, dtype)
 
 
 @takes_sizes(1)

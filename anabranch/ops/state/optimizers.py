@@ -241,7 +241,7 @@ def _by_rows(ctx: Any, step: Any, old: tuple[Any, ...], grad: Any, indices: Any)
             changed = step(taken, grad)
             result = tuple([ctx.written(array, indices, rows) for array, rows in zip(old, taken, strict=True)])
             for array, new in zip(result, changed, strict=True):
-                array[indices] = new
+                row_sums.write_rows(array, indices, new)
             return result
         result = tuple(ctx.written(array, indices) for array in old)
     rank = _occurrences(xp, indices, ctx.host)

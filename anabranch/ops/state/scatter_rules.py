@@ -236,7 +236,7 @@ def scatter_rows(ctx: Any, mode: str, value: Any, indices: Any, updates: Any) ->
     if ctx.host:
         result = ctx.written(value, flat)
         if mode == "Update":
-            result[flat] = updates
+            row_sums.write_rows(result, flat, updates)
         elif mode in ("Add", "Sub") and updates.ndim and not is_half(value.dtype):
             row_sums.add_to_rows(result, flat, updates if mode == "Add" else -updates)
         else:

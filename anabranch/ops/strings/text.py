@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -236,7 +237,7 @@ class StringJoin(Op):
         separator = attr_bytes(attrs["separator"])
         columns = [np.broadcast_to(value, size).ravel().tolist() for value in inputs]
         strings = np.empty(int(np.prod(size)), object)
-        strings[:] = [separator.join(row) for row in zip(*columns, strict=True)] if columns else [b""]
+        strings[:] = list(map(separator.join, zip(*columns, strict=True))) if columns else [b""]
         return strings.reshape(size)
 
 
@@ -287,11 +288,14 @@ def _axes(given: Any, rank: int) -> list[int]:
 # ------------------------------------------------------------------------------------------------------------ splitting
 def _sparse(rows: list[list[bytes]]) -> list[np.ndarray]:
     """Indices, values and shape of the parts of each row."""
-    indices = [(i, k) for i, row in enumerate(rows) for k in range(len(row))]
-    values = np.empty(len(indices), object)
-    values[:] = [part for row in rows for part in row]
-    shape = [len(rows), max(map(len, rows), default=0)]
-    return [np.array(indices, np.int64).reshape(-1, 2), values, np.array(shape, np.int64)]
+    counts = np.fromiter(map(len, rows), np.int64, len(rows))
+    parts = list(itertools.chain.from_iterable(rows))
+    values = np.empty(len(parts), object)
+    values[:] = parts
+    indices = np.empty((len(parts), 2), np.int64)
+    indices[:, 0] = np.repeat(np.arange(len(rows)), counts)
+    indices[:, 1] = np.arange(len(parts)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return [indices, values, np.array([len(rows), counts.max(initial=0)], np.int64)]
 
 
 def _split_shape(c: Any) -> Any:
@@ -329,7 +333,7 @@ class StringSplit(Op):
         rows = []
         for value in inputs[0].tolist():
             parts = split(value) if value else []
-            rows.append([part for part in parts if part] if skips else parts)
+            rows.append([part for part in parts if part] if skips and b"" in parts else parts)
         return _sparse(rows)
 
 

@@ -169,3 +169,24 @@ def test_errors(tier: str) -> None:
             tf.nn.uniform_candidate_sampler([[1, 2]], 1, 3, True, 5)
         with pytest.raises(ValueError, match=r"Expected: \[batch, 2\]"):
             tf.nn.nce_loss(WEIGHTS, BIASES, LABELS[:, :1], INPUTS, 4, 10, num_true=2)
+
+
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+@pytest.mark.parametrize(("name", "count", "classes"), [
+    ("log_uniform_candidate_sampler", 64, 5000), ("log_uniform_candidate_sampler", 19, 20),
+    ("uniform_candidate_sampler", 33, 50), ("uniform_candidate_sampler", 1, 3),
+])  # fmt: skip
+def test_distinct_candidates_are_the_first_of_the_sequence_of_draws(name: str, count: int, classes: int, tier) -> None:
+    sampler = getattr(tf.nn, name)
+    with tf.Graph().as_default(), tf.Session(config=SessionOptions(tier=tier)) as session:
+        drawn = sampler(LABELS[:, :1] % classes, 1, 4000, False, classes, seed=7).sampled_candidates
+        sample = sampler(LABELS[:, :1] % classes, 1, count, True, classes, seed=7)
+        sequence, found = session.run(drawn).tolist(), session.run(sample)
+    distinct = list(dict.fromkeys(sequence))[:count]
+    tries = sequence.index(distinct[-1]) + 1
+    assert found.sampled_candidates.tolist() == distinct
+    share = np.full(count, 1 / classes)
+    if name.startswith("log"):
+        share = np.log((found.sampled_candidates + 2.0) / (found.sampled_candidates + 1.0)) / np.log(classes + 1.0)
+    expected = share * count if tries == count else -np.expm1(tries * np.log1p(-share))
+    np.testing.assert_allclose(found.sampled_expected_count, expected, 1e-5)

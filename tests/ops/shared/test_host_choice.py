@@ -25,6 +25,7 @@ def test_choices_are_those_of_numpy(dtype, shape):
     for condition in (
         random.rand(*shape) < 0.5,
         random.rand(shape[0], 1) < 0.5,
+        random.rand(shape[0], 1) < 1,
         np.array(True),
         random.rand(7, 1, 1) < 1,
     ):

@@ -49,6 +49,32 @@ def test_runs_of_selected_rows(dtype, inner):
     assert row_sums.sums_of_runs(data[:0], None, row_sums.counted_starts(ids[:0], 3)).shape == (3, *inner)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize("count", [1, 700, (1 << 17) + 5])
+def test_sums_of_any_number_of_rows(count, dtype):
+    data, places = draws("float32", count), np.random.RandomState(1).randint(0, 7, count).astype(dtype)
+    total = np.zeros(7, np.float32)
+    row_sums.add_to_rows(total, places, data)
+    np.testing.assert_array_equal(total, np.bincount(places, data, 7))
+    starts = row_sums.counted_starts(np.sort(places), 7)
+    sums = row_sums.sums_of_runs(data, None, starts)
+    np.testing.assert_array_equal(sums, np.bincount(np.sort(places), data, 7))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("inner", [(), (1,), (5,), (2, 3), (0,), (300,)])
+@pytest.mark.parametrize("count", [3, 600])
+def test_rows_are_written_in_order(dtype, inner, count):
+    random = np.random.RandomState(count)
+    array, rows = draws(dtype, 400, *inner), draws(dtype, 2 * count, *inner)[::2]
+    for given in (rows, np.ascontiguousarray(rows)):
+        places, expected = random.randint(0, 400, count), array.copy()
+        for place, row in zip(places, given, strict=True):
+            expected[place] = row
+        row_sums.write_rows(array, places, given)
+        np.testing.assert_array_equal(array, expected)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.complex64, object])
 def test_what_has_no_compiled_code_is_left_to_numpy(dtype):
     assert row_sums.sums_of_runs(np.zeros((2, 2), dtype), None, np.array([0, 2])) is None

@@ -137,6 +137,30 @@ def _segments(random):
     return [loss, chosen, step], feed
 
 
+def _normalised(random):
+    """Rows of length 1, a softmax over distributions, gradients clipped by their norm; numbers of rows that are -1."""
+    rows, documents = tf.placeholder(tf.int32, [None]), tf.placeholder(tf.int32, [None])
+    labels = tf.placeholder(tf.float32, [None, 8])
+    table = tf.Variable(random.randn(30, 8).astype(np.float32))
+    hidden = tf.nn.l2_normalize(tf.gather(table, rows), 1)
+    total = tf.unsorted_segment_sum(hidden, documents, tf.shape(labels)[0])
+    total += tf.math.rsqrt(tf.square(total) + 1e-3)
+    loss = tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=total)
+    optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
+    gradients = tf.gradients(loss, [table])
+    clipped, norm = tf.clip_by_global_norm([*gradients, tf.reduce_sum(total)], 0.5)
+    step = optimizer.apply_gradients([(clipped[0], table)])
+
+    def feed(rows_):
+        counts = random.randint(1, 60, rows_)
+        own = np.repeat(np.arange(rows_), counts)
+        own[:: random.randint(2, 9)] = -1 if random.rand() < 0.1 else 0
+        shares = random.rand(rows_, 8).astype(np.float32) * (random.rand(rows_, 8) < 0.7)
+        return {rows: random.randint(0, 30, counts.sum()), documents: own, labels: shares.astype(np.float32)}
+
+    return [loss, norm, step], feed
+
+
 def _run(make, tier, monkeypatch, open_code):
     with tf.Graph().as_default(), monkeypatch.context() as patch:
         if not open_code:
@@ -150,7 +174,7 @@ def _run(make, tier, monkeypatch, open_code):
             return values, session.run(tf.global_variables())
 
 
-@pytest.mark.parametrize("make", [_lookups, _words, _graphs, _segments])
+@pytest.mark.parametrize("make", [_lookups, _words, _graphs, _segments, _normalised])
 @pytest.mark.parametrize("tier", ["interpreted", "compiled"])
 def test_steps_of_ever_new_sizes_are_as_without_code_for_them(make, tier, served, monkeypatch):
     values, variables = _run(make, tier, monkeypatch, True)
