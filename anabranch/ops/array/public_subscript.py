@@ -35,8 +35,10 @@ def _index(item: Any) -> Any:
         return item
     dtype = getattr(item, "dtype", None)
     if isinstance(dtype, dtypes.DType):
-        if dtype.base in (dtypes.int32, dtypes.int64, dtypes.int16) and item.get_shape().ndims in (0, None):
-            return item
+        if dtype.base in (dtypes.int32, dtypes.int64, dtypes.int16):
+            tensor = convert_to_tensor(item)  # a variable, or an object of a class with a registered conversion
+            if tensor.shape.ndims in (0, None):
+                return tensor
     elif isinstance(item, dimensions.Dimension) and item.value is None:
         pass
     elif hasattr(item, "__index__") and getattr(item, "ndim", 0) == 0 and not isinstance(item, (bool, np.bool_)):

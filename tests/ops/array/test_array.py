@@ -496,3 +496,24 @@ def test_slices_whose_dense_shape_is_a_tuple():
     with tf.Graph().as_default(), tf.Session() as session:
         slices = tf.IndexedSlices(tf.constant([[1.0, 2.0]]), tf.constant([1]), dense_shape=(3, 2))
         assert session.run(tf.convert_to_tensor(slices)).tolist() == [[0, 0], [1, 2], [0, 0]]
+
+
+class Holder:
+    """An object of a class of a program's own, with a registered conversion."""
+
+    def __init__(self, value):
+        self.value = tf.convert_to_tensor(value)
+        self.dtype, self.shape = self.value.dtype, self.value.shape
+
+
+tf.register_tensor_conversion_function(Holder, lambda holder, *args, **kwargs: holder.value)
+
+
+def test_indices_are_objects_with_a_registered_conversion():
+    place = Holder(tf.placeholder(tf.int32, ()))
+    values = both([tf.range(9)[place], tf.range(9)[place : Holder(7)], tf.range(9)[:: Holder(4)]], {place.value: 5})
+    assert [value.tolist() for value in values] == [5, [5, 6], [0, 4, 8]]
+    with pytest.raises(TypeError, match="are valid indices"):
+        tf.range(9)[Holder([1, 2])]
+    with pytest.raises(TypeError, match="are valid indices"):
+        tf.range(9)[Holder(1.0)]
