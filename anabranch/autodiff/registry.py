@@ -152,6 +152,14 @@ def with_gradient(make: Callable[[], Any], op_type: str, function: Callable[...,
 hooks.fill("with_gradient", with_gradient)
 
 
+def own_rule(definition: Any) -> Rule:
+    """The rule that an op's own definition gives."""
+    gradient = definition.gradient
+    if isinstance(gradient, opdef.NotDifferentiable):
+        return Rule(definition.type_name, None, False)
+    return Rule(definition.type_name, derived_gradient if gradient is opdef.DERIVED else gradient, False)
+
+
 def rule_of(op: Any) -> Rule:
     """The rule that differentiates ``op``.
 
@@ -170,10 +178,7 @@ def rule_of(op: Any) -> Rule:
         return rule
     definition = opdef.find(name)
     if definition is not None:
-        gradient = definition.gradient
-        if isinstance(gradient, opdef.NotDifferentiable):
-            return Rule(name, None, False)
-        return Rule(name, derived_gradient if gradient is opdef.DERIVED else gradient, False)
+        return own_rule(definition)
     raise LookupError(
         f"No gradient defined for operation '{op.name}' (op type: {op.type})\n"
         + errors.message(

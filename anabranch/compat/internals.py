@@ -84,10 +84,11 @@ tensor_array_ops session_ops confusion_matrix: top {_OPS} @compat.internal.priva
 sparse_ops: @compat.internal.sparse_names top {_OPS} @compat.internal.private_names @core.graph.sparse_tensor =generated
 template: top @variables.template
 sets_impl spectral_ops parsing_ops string_ops bitwise_ops: top {_OPS} spectral signal bitwise io =generated
-array_grad control_flow_grad cudnn_rnn_grad data_flow_grad image_grad linalg_grad manip_grad math_grad: top
-sparse_grad spectral_grad state_grad tensor_array_grad: top
+array_grad control_flow_grad cudnn_rnn_grad data_flow_grad image_grad linalg_grad manip_grad math_grad: =gradients top
+sparse_grad spectral_grad state_grad tensor_array_grad: =gradients top
 random_ops stateless_random_ops: top random contrib.random =generated
-nn nn_ops nn_impl nn_grad: nn top contrib.nn @compat.internal.private_names @compat.internal.convolutions =generated
+nn nn_ops nn_impl: nn top contrib.nn @compat.internal.private_names @compat.internal.convolutions =generated
+nn_grad: =gradients nn top
 embedding_ops candidate_sampling_ops ctc_ops: nn top @compat.internal.private_names =generated
 resource_variable_ops: top @variables.resource_variable @compat.internal.private_names =generated
 variables variable_v1 partitioned_variables: top @compat.internal.private_names @variables.variable
@@ -485,6 +486,16 @@ _LATER_INPUTS: dict[str, dict[str, Any]] = {
 }
 
 
+def _gradient_functions(name: str) -> Callable[..., Any]:
+    """The function ``_TypeGrad`` of op and gradients that differentiates ops of a type, for rules that build on it."""
+    matched = re.fullmatch(r"_(\w+)Grad", name)
+    definition = opdef.find(matched[1]) if matched else None
+    if definition is None or isinstance(definition.gradient, opdef.NotDifferentiable):
+        raise AttributeError(name)
+    registry: Any = importlib.import_module("anabranch.autodiff.registry")
+    return registry.own_rule(definition).function
+
+
 def _lazy(module: str) -> Callable[[str], Any]:
     def find(name: str) -> Any:
         return getattr(importlib.import_module(module), name)
@@ -495,6 +506,7 @@ def _lazy(module: str) -> Callable[[str], Any]:
 _TABLES: dict[str, Callable[[str], Any]] = {
     "=protos": _protos,
     "=generated": _generated,
+    "=gradients": _gradient_functions,
     "=inspect": _lazy("anabranch.compat.inspection"),
     "=registry": _lazy("anabranch.compat.machine"),
     "=devices": _lazy("anabranch.compat.machine"),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import anabranch
@@ -156,6 +157,29 @@ def test_every_internal_module_has_its_places(tf: Any) -> None:
                     internals.special(place, "no_such_name")
             elif place.startswith("@"):
                 importlib.import_module(f"anabranch.{place[1:]}")
+
+
+def test_gradient_functions_of_op_types_are_in_the_gradient_modules(tf: Any) -> None:
+    from tensorflow.python.ops import math_grad, nn_grad
+    from tensorflow.python.ops.array_grad import _TileGrad
+
+    @tf.RegisterGradient("TwiceTile")
+    def _twice_tile(op: Any, grad: Any) -> Any:
+        return _TileGrad(op, 2.0 * grad)
+
+    @tf.RegisterGradient("GuidedTanh")
+    def _guided_tanh(op: Any, grad: Any) -> Any:
+        return tf.maximum(math_grad._TanhGrad(op, grad), 0.0)
+
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        x = tf.constant([0.5, -1.0])
+        with graph.gradient_override_map({"Tile": "TwiceTile", "Tanh": "GuidedTanh"}):
+            y = tf.tile(tf.tanh(x), [3]) * tf.constant([1.0, -1.0] * 3)
+        found = session.run(tf.gradients(y, x)[0])
+    np.testing.assert_allclose(found, [6.0 * (1.0 - np.tanh(0.5) ** 2), 0.0], rtol=1e-6)
+    assert nn_grad._Conv2DGrad is not None
+    for name in ("_NoSuchGrad", "no_such_name"):
+        assert not hasattr(math_grad, name)
 
 
 def test_generated_functions_take_what_the_op_takes(tf: Any) -> None:
