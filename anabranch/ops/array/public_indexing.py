@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public, publish_as
+from anabranch.core.contract.inference import partial_value
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
@@ -61,18 +63,29 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
             f"Unknown padding mode: {mode}\n"
             + errors.message(f"mode={mode!r}", "'CONSTANT', 'REFLECT' or 'SYMMETRIC'", "mode='CONSTANT'")
         )
-    if not isinstance(paddings, (list, tuple)) or result._shape is None or None not in result._shape:
+    if result._shape is None or None not in result._shape:
         return result
     raw = result.op.inputs[0]._shape
-    if raw is not None and len(paddings) == len(raw):
+    pairs = _rows(paddings)
+    if raw is not None and len(pairs) == len(raw):
         # Paddings of which some are tensors: the dimensions whose paddings are known have known sizes.
         sizes = []
-        for size, pair in zip(raw, paddings, strict=True):
-            ends = [known(end) for end in pair] if isinstance(pair, (list, tuple, np.ndarray)) else [None]
+        for size, pair in zip(raw, pairs, strict=True):
+            ends = [None] if pair is None else [known(end) if isinstance(end, Tensor) else end for end in pair]
             padding = sum(int(end) for end in ends if end is not None)
             sizes.append(None if size is None or None in ends else size + padding)
         result.set_shape(sizes)
     return result
+
+
+def _rows(matrix: Any) -> Sequence[Any]:
+    """The rows of a matrix: of a list or a stack, each a sequence with what is known of it, or None; none of another."""
+    if isinstance(matrix, Tensor):
+        op = getattr(matrix, "op", None)
+        stacked = op is not None and op.type == "Pack" and op.get_attr("axis") == 0
+        matrix = list(op.inputs) if stacked else ()
+    rows = [partial_value(row) if isinstance(row, Tensor) else row for row in matrix]
+    return [row if isinstance(row, (list, tuple, np.ndarray)) else None for row in rows]
 
 
 @public("gather")

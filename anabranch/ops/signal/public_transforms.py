@@ -427,7 +427,10 @@ def frame(
             if isinstance(missing, Tensor):
                 flat = build("Pack", [convert_to_tensor(n, dtypes.int32) for pair in paddings for n in pair], axis=0)
                 paddings = build("Reshape", flat, [rank, 2])
+            sizes = signal.shape.as_list()
+            sizes[axis] = None
             signal = build("PadV2", signal, paddings, convert_to_tensor(pad_value, signal.dtype.base))
+            signal.set_shape(sizes)
         return build("GatherV2", signal, places, axis)
 
 

@@ -517,3 +517,14 @@ def test_indices_are_objects_with_a_registered_conversion():
         tf.range(9)[Holder([1, 2])]
     with pytest.raises(TypeError, match="are valid indices"):
         tf.range(9)[Holder(1.0)]
+
+
+def test_paddings_of_which_some_are_fed_leave_the_other_sizes_known():
+    """Static shapes as TensorFlow 1.15 gave them."""
+    n, x = tf.placeholder(tf.int32, ()), tf.placeholder(tf.float32, [None, 5, 2])
+    for paddings in ([[0, n], [0, 0], [1, 1]], tf.stack([[0, n], [0, 0], [1, 1]])):
+        assert tf.pad(x, paddings).shape.as_list() == [None, 5, 4]
+    assert tf.pad(x, [[0, 0], [n, 0], tf.constant([1, 2])], "SYMMETRIC").shape.as_list() == [None, None, 5]
+    padded = tf.pad(x, tf.stack([[0, n], tf.stack([1, n]), [1, 0]]), constant_values=2.0)
+    assert padded.shape.as_list() == [None, None, 3]
+    assert both(padded, {n: 2, x: np.zeros([1, 5, 2])}).shape == (3, 8, 3)

@@ -125,6 +125,10 @@ def test_frames() -> None:
         near(run(lambda: tf.signal.frame(x, length, step, pad_end=True, pad_value=-1, axis=-2)), wanted)
     with tf.Graph().as_default():
         assert tf.signal.frame(tf.zeros([2, 100]), 10, 5).shape.as_list() == [2, 19, 10]
+        for pad_end in (True, False):  # of a signal whose length is known when it runs, as TensorFlow 1.15 gave them
+            signal = tf.placeholder(tf.float32, [3, None, 5])
+            frames = tf.signal.frame(signal, 16, 8, pad_end=pad_end, axis=1)
+            assert frames.shape.as_list() == [3, None, 16, 5]
         assert tf.contrib.signal.overlap_and_add(tf.zeros([2, 19, 10]), 5).shape.as_list() == [2, 100]
 
 
