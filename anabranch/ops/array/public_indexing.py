@@ -79,7 +79,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
 
 
 def _rows(matrix: Any) -> Sequence[Any]:
-    """The rows of a matrix: of a list or a stack, each a sequence with what is known of it, or None; none of another."""
+    """The rows of a matrix, a list or a stack: each a sequence of what is known of it, or None; none of another."""
     if isinstance(matrix, Tensor):
         op = getattr(matrix, "op", None)
         stacked = op is not None and op.type == "Pack" and op.get_attr("axis") == 0
