@@ -81,9 +81,8 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = N
 def _rows(matrix: Any) -> Sequence[Any]:
     """The rows of a matrix, a list or a stack: each a sequence of what is known of it, or None; none of another."""
     if isinstance(matrix, Tensor):
-        op = getattr(matrix, "op", None)
-        stacked = op is not None and op.type == "Pack" and op.get_attr("axis") == 0
-        matrix = list(op.inputs) if stacked else ()
+        op: Any = getattr(matrix, "op", None)
+        matrix = list(op.inputs) if op is not None and op.type == "Pack" and op.get_attr("axis") == 0 else ()
     rows = [partial_value(row) if isinstance(row, Tensor) else row for row in matrix]
     return [row if isinstance(row, (list, tuple, np.ndarray)) else None for row in rows]
 
