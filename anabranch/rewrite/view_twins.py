@@ -4,7 +4,8 @@ The gradient of control flow of version 1 is that of its functional view. So bef
 their view is built in the graph itself: every tensor that comes out of them has a *twin*, a tensor that an ``If``, a
 ``While`` or an op on lists gives. The walk goes on from the twin, and the new op grows as its gradient needs. A step
 that needs a twin takes the twins that were built with it everywhere in place of the tensors
-(:func:`anabranch.rewrite.view_place.replaced`), so nothing is computed twice.
+(:func:`anabranch.rewrite.view_place.replaced`), so nothing is computed twice. An op that calls a function with such
+control flow inside, as imported ones may have, has a twin that calls the function's view.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ def make_twins(graph: Graph, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None
     Raises:
         UnimplementedError: it is made of no conditionals and loops.
     """
-    if not any(op.type in _TYPES for op in graph.root.operations):
+    if not any(_is_of_version_1(op) for op in graph.root.operations):
         return
     ops = [op for op in needed([y.op for y in ys], _NONE) if op.body.is_root]
-    if not any(op.type in _TYPES for op in ops):
+    if not any(_is_of_version_1(op) for op in ops):
         return
     try:
         variable = {x.op for x in xs}
@@ -62,6 +63,15 @@ def make_twins(graph: Graph, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None
         ) from problem
 
 
+def _is_of_version_1(op: Operation) -> bool:
+    """Whether an op is control flow of version 1, or holds some."""
+    return op.type in _TYPES or _holds(op)
+
+
+def _holds(op: Operation) -> bool:
+    return any(_is_of_version_1(inner) for use in body_ops.bodies_of(op) for inner in use.body.operations)
+
+
 def _between(regions: Regions, xs: Sequence[Tensor]) -> list[Item]:
     """Elements outside of loops that depend on ``xs`` and are no plain ops, with all that touch stacks and arrays."""
     sources = set(xs)
@@ -76,7 +86,7 @@ def _between(regions: Regions, xs: Sequence[Tensor]) -> list[Item]:
             reached.add(item)
     lists = any(op.type in tensor_arrays.TYPES for item in reached for op in _ops_of(item))
     for item in regions.order[None]:
-        plain = not isinstance(item, Loop) and item.type not in _TYPES and regions.item_paths[item] == ()
+        plain = not isinstance(item, Loop) and not _is_of_version_1(item) and regions.item_paths[item] == ()
         if not plain and (item in reached or (lists and any(op.type in tensor_arrays.TYPES for op in _ops_of(item)))):
             between.append(item)
     # A branch is built whole: what it computes without xs, too.
@@ -132,7 +142,7 @@ def _results(item: Item) -> list[Tensor]:
         return [op._outputs[0] for op in item.exits]
     if item.type in MERGES | SWITCHES or (item.type in tensor_arrays.TYPES and item.type not in tensor_arrays.MAKERS):
         return [output for output in item._outputs if output.dtype.base.name not in ("resource", "string")]
-    return []
+    return list(item._outputs) if _holds(item) else []
 
 
 class _Twins(Builder):

@@ -167,6 +167,30 @@ def test_rows_of_a_table(session, resource):
     assert session.run(tf.convert_to_tensor(dt))[:, 0].tolist() == [3.0, 3.0, 15.0, 3.0, 0.0]
 
 
+@pytest.mark.parametrize("shape", [[None], None])
+def test_loops_in_loops_whose_sizes_are_not_known(session, shape):
+    """What the inner loop keeps is a list in a list of the outer one, shapes among it."""
+    x = tf.placeholder(tf.float64, shape)
+
+    def body(i, y):
+        inner = tf.while_loop(lambda j, y: j <= i, lambda j, y: (j + 1, y * 1.1 + tf.sin(y) * x), (0, y))
+        return i + 1, inner[1] * 1.01
+
+    _, y = tf.while_loop(lambda i, y: i < 3, body, (0, x))
+    (dx,) = tf.gradients(y, x)
+
+    def loop(a):
+        y = a
+        for i in range(3):
+            for _ in range(i + 1):
+                y = y * 1.1 + np.sin(y) * a
+            y = y * 1.01
+        return y
+
+    given = np.array([0.5, 0.2])
+    np.testing.assert_allclose(session.run(dx, {x: given}), numeric(loop, given), rtol=1e-6)
+
+
 def test_conditionals_in_loops(session):
     x = tf.placeholder(tf.float64, [None])
 

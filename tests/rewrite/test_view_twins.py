@@ -46,6 +46,36 @@ def test_as_tensorflow(name: str, tier: str) -> None:
                 assert "tokens" not in session.explain([found, y], feeds)
 
 
+@pytest.mark.parametrize("tier", ["interpreted", "compiled"])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("cond_constant", "array_straight")])
+def test_inside_of_a_function(name: str, tier: str) -> None:
+    """Functions of an imported graph may hold such control flow; a call has the gradient that it has outside."""
+    y, x, steps, place = CASES[name]
+    graph_def = meta_graph(name).graph_def
+    kinds = {node.name: node.attr["dtype"].type for node in graph_def.node if node.op == "Placeholder"}
+    with tf.Graph().as_default():
+        given = {f"{key}:0": tf.placeholder(kind) for key, kind in kinds.items()}
+
+        def part(*args: tf.Tensor) -> tf.Tensor:
+            return tf.import_graph_def(graph_def, dict(zip(given, args, strict=True)), [y], name="part")[0]
+
+        outer = tf.Defun(*kinds.values())(lambda *args: tf.Defun(*kinds.values())(part)(*args) * 1.0)
+        value = outer(*given.values())
+        exported = tf.get_default_graph().as_graph_def()
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(exported, name="")
+        given = {key: graph.get_tensor_by_name(tensor.name) for key, tensor in given.items()}
+        value = graph.get_tensor_by_name(value.name)
+        (found,) = tf.gradients(value, given[x])
+        verify_graph(graph)
+        with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            for number in steps:
+                step = STEPS[name][number]
+                feeds = {given[key]: array(fed) for key, fed in step["feeds"].items()}
+                wanted = array(step["results"][place])
+                np.testing.assert_allclose(session.run(found, feeds), wanted, 2e-5, 1e-6, err_msg=f"step {number}")
+
+
 def test_arrays_in_loops() -> None:
     """The gradient of the recorded program, y and the last state together."""
     with tf.Graph().as_default() as graph:

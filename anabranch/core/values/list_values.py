@@ -530,6 +530,8 @@ def to_host(traced: TracedList) -> HostList:
 
 def _host(traced: TracedList, items: Any, size: int) -> HostList:
     dtype, shape = traced.element_dtype, traced.element_shape
+    if items is None and traced.is_uniform:  # inside of another list
+        items = np.broadcast_to(traced.uniform, (size, *traced.uniform.shape)).copy()
     if items is None:
         host_list = HostList.blank(dtype, shape, size)
     elif not isinstance(items, TracedList):
