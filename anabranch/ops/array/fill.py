@@ -196,6 +196,7 @@ class Tile(Op):
     attrs = {"T": Type(), "Tmultiples": Index()}
     effect = PURE
     straight = unchecked.tile
+    any_size = open_forms.tile
     moves = True
     compile_time = ("multiples",)
 

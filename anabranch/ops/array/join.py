@@ -414,6 +414,7 @@ class Split(Op):
     attrs = {"num_split": Int(minimum=1), "T": Type()}
     effect = PURE
     straight = unchecked.split
+    any_size = open_forms.split
     role = Role.SPLIT
     moves = True
     compile_time = ("split_dim",)

@@ -20,7 +20,7 @@ from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.shapes import RawShape
 from anabranch.ops.lists import host_kernels as kernels
 from anabranch.ops.lists import xla_kernels as lowerings
-from anabranch.ops.shared import unchecked
+from anabranch.ops.shared import open_lists, unchecked
 from anabranch.ops.shared.array_rules import refuse, shape_of
 
 INDEX = "int32 int64"
@@ -311,6 +311,7 @@ class TensorListPushBack(Op):
     attrs = {"element_dtype": Type()}
     effect = PURE
     straight = unchecked.push
+    any_size = open_lists.push
     role = Role.LIST_PUSH
     kernel = lowerings.traced_push
     host_kernel = kernels.host_push
@@ -330,6 +331,7 @@ class TensorListPopBack(Op):
     attrs = {"element_dtype": Type()}
     effect = PURE
     straight = unchecked.pop
+    any_size = open_lists.pop
     role = Role.LIST_POP
     kernel = lowerings.traced_pop
     host_kernel = kernels.host_pop
@@ -372,6 +374,7 @@ class TensorListSetItem(Op):
     attrs = {"element_dtype": Type(), "resize_if_index_out_of_bounds": Bool(False)}
     effect = PURE
     straight = unchecked.set_item
+    any_size = open_lists.set_item
     role = Role.LIST_WRITE
     kernel = lowerings.traced_set
     host_kernel = kernels.host_set
@@ -457,6 +460,7 @@ class TensorListGetItem(Op):
     attrs = {"element_dtype": Type(), "Tshape": Type(INDEX, "int32")}
     effect = PURE
     straight = unchecked.get_item
+    any_size = open_lists.get_item
     kernel = lowerings.traced_get
     host_kernel = kernels.host_get
 

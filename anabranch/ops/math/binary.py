@@ -417,6 +417,7 @@ _binary(
     _floor_div,
     _no_gradient,
     straight=unchecked.integers(np.floor_divide),
+    any_size=open_forms.divided(np.floor_divide),
     value=partial_value_of(lambda a, b: None if b == 0 else a // b),
 )
 _binary(
@@ -425,6 +426,7 @@ _binary(
     f"int8 int16 int32 int64 {FLOATS} uint8 uint16 uint32 uint64",
     _floor_mod,
     straight=unchecked.integers(np.remainder),
+    any_size=open_forms.divided(np.remainder),
     gradient=_with(lambda x, y, grad: (grad, neg(mul(grad, build("FloorDiv", x, y))))),
     value=partial_value_of(lambda a, b: None if b == 0 else a % b),
 )

@@ -306,6 +306,14 @@ _STRAIGHT = {
     "All": unchecked.all_of_axes,
     "Any": unchecked.any_of_axes,
 }
+_ANY_SIZE = {
+    "Sum": open_forms.sum_of_axes,
+    "Mean": open_forms.mean,
+    "Max": open_forms.greatest_of_axes,
+    "Min": open_forms.least_of_axes,
+    "All": open_forms.all_of_axes,
+    "Any": open_forms.any_of_axes,
+}
 
 for _name, _doc, _types, _reduce, _gradient in (
     ("Sum", "Sum of the elements of `input` over the dimensions `reduction_indices`.", NUMBERS, _sum, _sum_gradient),
@@ -329,7 +337,7 @@ for _name, _doc, _types, _reduce, _gradient in (
         _doc + " They are dropped, or kept as 1 with `keep_dims`.",
         signature=f"input: {_kind}, reduction_indices: Tidx -> output: {_kind}",
         straight=_STRAIGHT.get(_name),
-        any_size={"Sum": open_forms.sum_of_axes, "Mean": open_forms.mean}.get(_name),
+        any_size=_ANY_SIZE.get(_name),
         by_rows=row_rules.axes_behind(),
         attrs={"keep_dims": Bool(False)}
         | ({} if _types is None else {"T": Type(_types)})

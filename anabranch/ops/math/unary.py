@@ -432,6 +432,7 @@ class LogicalNot(Op):
     signature = "x: bool -> y: bool"
     effect = PURE
     straight = unchecked.logical_not
+    any_size = open_forms.ufunc(np.logical_not)
     shape = inference.unchanged
     gradient = NotDifferentiable("it is a function of bools")
 

@@ -79,6 +79,7 @@ class LogSoftmax(Op):
     attrs = {"T": Type(_FLOATS)}
     effect = PURE
     straight = unchecked.softmax(True)
+    any_size = open_forms.log_softmax
     shape = _at_least_vector
 
     def kernel(ctx, inputs, attrs):

@@ -69,6 +69,19 @@ def square(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     return (lambda x: np.multiply(x, x)) if _plain(operands) else None
 
 
+def divided(function: Any) -> Maker:
+    """The maker of a division of integers by what is the same each time, and not zero."""
+
+    def make(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+        if not _plain(operands, _NUMBERS - _FLOATS) or not np.all(operands[1]):
+            return None
+        form = lambda x, y: function(x, y)  # noqa: E731
+        form.fixes = (1,)  # type: ignore[attr-defined]
+        return form
+
+    return make
+
+
 def reciprocal(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """``1 / x``."""
     return (lambda x: np.divide(1, x)) if _plain(operands, _FLOATS) else None
@@ -219,8 +232,23 @@ def _mean(x: Any, axes: tuple[int, ...], keep: bool) -> Any:
     return _add(x, axes, x.dtype, None, keep) / x.dtype.type(math.prod([shape[axis] for axis in axes]))
 
 
+def _selection(function: Any) -> Callable[[Any, tuple[int, ...], bool], Any]:
+    """A reduction by a function without a neutral element."""
+
+    def reduce(x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+        if not x.size:
+            raise Changed
+        return function.reduce(x, axes, None, None, keep)
+
+    return reduce
+
+
 sum_of_axes = _reduction(_sum, _NUMBERS)
 mean = _reduction(_mean, _FLOATS)
+greatest_of_axes = _reduction(_selection(np.maximum), _FLOATS)
+least_of_axes = _reduction(_selection(np.minimum), _FLOATS)
+any_of_axes = _reduction(_selection(np.logical_or), _PLAIN - _NUMBERS)
+all_of_axes = _reduction(_selection(np.logical_and), _PLAIN - _NUMBERS)
 
 
 def bias_add(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
@@ -306,6 +334,21 @@ def cross_entropy(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None
         return _add(terms, -1), np.subtract(out, labels, out)
 
     return entropy
+
+
+def log_softmax(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Over the last dimension."""
+    if operands[0].dtype not in _FLOATS or not operands[0].ndim:
+        return None
+
+    def logarithms(x: Any) -> Any:
+        if not x.size:
+            raise Changed
+        out = np.subtract(x, _greatest(x, -1, None, None, True))
+        total = _add(np.exp(out), -1, None, None, True)
+        return np.subtract(out, np.log(total, total), out)
+
+    return logarithms
 
 
 def index_cross_entropy(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
@@ -416,6 +459,46 @@ def concat(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
 
     joined.fixes = (len(values),)  # type: ignore[attr-defined]
     return joined
+
+
+def split(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Equal parts along an axis that a form is for."""
+    place, x = operands
+    count = attrs["num_split"]
+    if count == 1 or np.size(place) != 1 or not -x.ndim <= int(np.ravel(place)[0]) < x.ndim:
+        return None
+    axis = int(np.ravel(place)[0]) % x.ndim
+    before = (slice(None),) * axis
+
+    def parts(_: Any, x: Any) -> Any:
+        size, rest = divmod(x.shape[axis], count)
+        if rest:
+            raise Changed
+        return [x[(*before, slice(i * size, (i + 1) * size))] for i in range(count)]
+
+    parts.fixes = (0,)  # type: ignore[attr-defined]
+    return parts
+
+
+@takes_sizes(1)
+def tile(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Copies side by side."""
+    if operands[0].dtype not in _PLAIN:
+        return None
+
+    def copies(x: Any, times: tuple[int, ...]) -> Any:
+        apart: list[int] = []
+        whole: list[int] = []
+        result = []
+        for size, count in zip(x.shape, times, strict=True):
+            apart += [1, size]
+            whole += [count, size]
+            result.append(count * size)
+        if min(times, default=0) < 1:
+            raise Changed
+        return np.broadcast_to(x.reshape(apart), whole).reshape(_room(tuple(result)))
+
+    return copies
 
 
 @takes_sizes(1, 2)

@@ -190,8 +190,8 @@ class BodyFunction:
         ):
             straight = None
         self._straight: Straight | None = straight
-        self._open = None if straight is None else open_code.of_body(self._plan)
-        """What runs the body where straight code does not: for elements of ever new sizes."""
+        self._open = None if straight is None or straight.any_size is not None else open_code.of_body(self._plan)
+        """What runs a body that draws where straight code does not: for elements of ever new sizes."""
         self._draws: Draws | None = None
         self._fixed = _fixed_draws(self._plan) if straight is not None else {}
         self._copies: list[BodyFunction] = []
@@ -312,7 +312,7 @@ class BodyFunction:
     def _run_code(self, straight: Straight, values: Sequence[Any], bugs: list[faults.KernelBug]) -> list[Any] | None:
         """What code for these shapes gives, or, where they are ever new, code for any; None if neither serves."""
         draws = self._streams(straight) if straight.random_ops else None
-        outcome = straight.run(values, draws, recurring=self._open is None)
+        outcome = straight.run(values, draws, recurring=self._open is None and straight.any_size is None)
         if outcome is not None:
             return outcome[0][: self._count]
         if straight.bug is not None:

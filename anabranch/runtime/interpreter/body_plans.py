@@ -10,6 +10,7 @@ from anabranch.core.cache import Cache, Listed
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
 from anabranch.rewrite import effects
+from anabranch.runtime.interpreter import open_code
 from anabranch.runtime.interpreter import straight_line as straight
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.watching import Watcher
@@ -59,7 +60,10 @@ class BodyPlans:
             return None
         with self._lock:
             if plan.straight is None:
-                plan.straight = (straight.of(plan),)
+                made = straight.of(plan)
+                if made is not None and not made.random_ops:
+                    made.any_size = open_code.of_loop(plan, made.reads)
+                plan.straight = (made,)
         code: straight.Straight | None = plan.straight[0]
         return code
 

@@ -23,6 +23,7 @@ from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import ValueKey
 from anabranch.core.values import dtypes, shapes, sizes
+from anabranch.core.values.host_list import HostList
 from anabranch.ops.shared import host_blas
 from anabranch.ops.shared.unchecked import Changed
 from anabranch.runtime.interpreter.shape_refusals import refused_by_shape
@@ -34,7 +35,9 @@ from anabranch.runtime.interpreter.straight_line import (
     only_computes,
     only_draws,
 )
+from anabranch.runtime.plans import policy
 from anabranch.runtime.plans.plan import Plan
+from anabranch.runtime.values import to_host
 from anabranch.xla import known_values, lowering
 
 MOST_KEPT = 512
@@ -69,6 +72,15 @@ def of_body(plan: Plan) -> OpenCode | None:
     return OpenCode(plan, segment.ops, plan.feeds, outputs)
 
 
+def of_loop(plan: Plan, reads: Sequence[ValueKey]) -> OpenCode | None:
+    """The code of the body of a loop that only computes, and reads variables, whose values come after its arguments."""
+    (segment, *_) = plan.segments
+    if not all(only_computes(op) and None not in plan.sources(op) for op in segment.ops):
+        return None
+    outputs = [fetch for fetch in plan.fetches if isinstance(fetch, Tensor)]
+    return OpenCode(plan, segment.ops, [*plan.feeds, *reads], outputs)
+
+
 class OpenCode:
     """Ops as functions of operands, one for each combination of ranks that comes.
 
@@ -86,9 +98,19 @@ class OpenCode:
         self._ops = ops
         self._inputs = inputs
         self._outputs = outputs
-        self._codes: dict[tuple[int, ...], _Code] = {}
+        self._codes: dict[tuple[int | None, ...], _Code] = {}
         self._misses = 0
         self._served = 0
+
+    @property
+    def serves(self) -> bool:
+        """Whether there is code, and it has not failed too often."""
+        return bool(self._codes) and self._misses <= MOST_MISSES + self._served // 8
+
+    @property
+    def cost(self) -> float:
+        """Modelled microseconds by which a run is slower than in a program; without end if there is no code."""
+        return max((code.cost for code in self._codes.values()), default=float("inf"))
 
     def results(
         self, values: Sequence[Any], bugs: list[faults.KernelBug], draws: Draws | None = None
@@ -112,8 +134,8 @@ class OpenCode:
         self, values: Sequence[Any], bugs: list[faults.KernelBug], draws: Draws | None
     ) -> Sequence[Any] | None:
         try:
-            ranks = tuple([value.ndim for value in values])
-        except AttributeError:  # a list
+            ranks = tuple([None if type(value) is HostList else value.ndim for value in values])
+        except AttributeError:  # an optional
             return None
         code = self._codes.get(ranks)
         try:
@@ -140,8 +162,9 @@ class OpenCode:
 class _Code:
     """Ops as a function of operands."""
 
-    def __init__(self, function: Callable[..., Sequence[Any]], multiplies: bool) -> None:
+    def __init__(self, function: Callable[..., Sequence[Any]], multiplies: bool, cost: float) -> None:
         self._function = function
+        self.cost = cost
         self._multiplies = multiplies
         """Whether it has products of matrices, which are to take one thread."""
 
@@ -236,6 +259,7 @@ class _Builder:
         self._scope: dict[str, Any] = {"Changed": Changed}
         self._lines: list[_Line] = []
         self._multiplies = False
+        self._cost = policy.STRAIGHT_RUN
 
     def build(
         self, inputs: Sequence[ValueKey], values: Sequence[Any], outputs: Sequence[ValueKey]
@@ -259,7 +283,7 @@ class _Builder:
         parameters = ", ".join([*(f"a{i}" for i in range(len(values))), "draws"])
         text = f"def code({parameters}):\n{body}    return ({''.join(f'{name}, ' for name in returned)})\n"
         exec(compile(text, _FILE, "exec"), self._scope)
-        return [self._values[key] for key in outputs], _Code(self._scope["code"], self._multiplies)
+        return [self._values[key] for key in outputs], _Code(self._scope["code"], self._multiplies, self._cost)
 
     # --------------------------------------------------------------------------------------------------- what ops take
     def _bind(self, value: Any) -> str:
@@ -325,7 +349,7 @@ class _Builder:
             for output, source in zip(op._outputs, sources, strict=False):
                 self._pass_on(output, source)
             return
-        operands = [self._values[key] for key in sources]
+        operands = [_held(self._values[key]) for key in sources]
         refused = refused_by_shape(self._plan, op, operands)
         if refused is not None:
             raise Changed
@@ -340,6 +364,7 @@ class _Builder:
             return
         targets = [f"v{output.op._id}_{output.value_index}" for output in op._outputs]
         call, names, may_fail = self._call(op, sources, operands, results, context)
+        self._cost += sum(policy.straight_elements(value.size) for value in results if isinstance(value, _ARRAYS))
         self._names.update(zip(op._outputs, targets, strict=True))
         text = f"{targets[0]} = {call}" if len(targets) == 1 else f"{''.join(f'{name}, ' for name in targets)}= {call}"
         self._lines.append(_Line(text if targets else call, targets, names, may_fail))
@@ -356,6 +381,8 @@ class _Builder:
     def _follows(self, op: Operation, sources: Sequence[ValueKey], results: Sequence[Any]) -> bool:
         """Whether what an op gives is the same each time, or follows from shapes alone, and is worth keeping."""
         if not known_values.folds(op) or not op._outputs:
+            return False
+        if any(isinstance(self._values[key], HostList) for key in sources):
             return False
         if not all(isinstance(value, _ARRAYS) and value.nbytes <= MOST_BYTES for value in results):
             return False
@@ -392,7 +419,9 @@ class _Builder:
         """The call that computes an op, the names that it takes, and whether it must be made even for nobody."""
         definition = op.definition
         special = self._of_distinct(op, sources)
-        make = definition.any_size if all(isinstance(value, _ARRAYS) for value in operands) else None
+        make = definition.any_size
+        if not getattr(make, "lists", False) and not all(isinstance(value, _ARRAYS) for value in operands):
+            make = None
         form = special or (make(operands, op._attrs) if make is not None else None)
         as_sizes = getattr(make, "sizes", ()) if special is None else ()
         if form is not None and any(sources[i] not in self._constant for i in getattr(form, "fixes", ())):
@@ -414,8 +443,10 @@ class _Builder:
             self._lines.extend([line for line in ranked if line is not None])
             if definition.flops is not None:
                 self._multiplies = True
+            self._cost += policy.STRAIGHT_OP
             return f"{self._bind(form)}({', '.join(names)})", _variables(names), True
         names = [self._array(key) for key in sources]
+        self._cost += policy.STRAIGHT_KERNEL
         if only_draws(op):
             call = _drawing(self._plan, op, all(key in self._constant for key in sources))
             return f"{self._bind(call)}({', '.join(['draws', *names])})", _variables(names), True
@@ -426,6 +457,8 @@ class _Builder:
         """A check that what a kernel gave has the rank that a form is for, if only runs tell."""
         name = self._names[key]
         if name.startswith("a") or (isinstance(key, Tensor) and key._shape is not None):
+            return None
+        if isinstance(self._values[key], HostList):
             return None
         rank = self._values[key].ndim
         return _Line(f"if {name}.ndim != {rank}: raise Changed", [], [name], True)
@@ -469,7 +502,14 @@ def _variables(names: Sequence[str]) -> list[str]:
     return [name.removeprefix("tuple(").partition("[")[0].partition(".")[0] for name in names]
 
 
+def _held(value: Any) -> Any:
+    """A value as kernels take it: an array, or a list."""
+    return value if type(value) is np.ndarray or type(value) is HostList else to_host(value)
+
+
 def _same(value: Any, expected: Any) -> bool:
+    if isinstance(expected, HostList):  # as long, after the same change
+        return type(value) is HostList and value.length == expected.length
     if not isinstance(value, _ARRAYS) or value.shape != expected.shape or value.dtype != expected.dtype:
         return False
     return value.dtype == object or value.tobytes() == expected.tobytes()
@@ -492,14 +532,14 @@ def _kernel(plan: Plan, op: Operation, context: kernels.HostContext) -> Callable
 
     def call(*operands: Any) -> Any:
         if not any_shape:
-            forms = tuple([value.shape for value in operands])
+            forms = tuple([getattr(value, "shape", None) for value in operands])
             if forms not in accepted:
                 if refused_by_shape(plan, op, operands) is not None:
                     raise Changed
                 if len(accepted) >= MOST_KEPT:
                     accepted.clear()
                 accepted.add(forms)
-        values = [value if type(value) is np.ndarray else np.asarray(value) for value in operands]
+        values = [_held(value) for value in operands]
         if checks is not None:
             checks(context, values, attrs)
         found = kernel(context, values, attrs)

@@ -8,8 +8,9 @@ shapes alone is computed once. The code is for arguments of the shapes and dtype
 it begins; shapes inside follow, and where a kernel's do not, they are checked behind it if anything relies on them.
 Whenever something is different, or any check fails, the iteration is run anew op by op: nothing has happened, as there
 are no effects. So the values and the errors are the interpreter's, bit for bit. What was computed for nothing is
-counted: a body whose values have other shapes each time (images) is left to the interpreter. What grows in a loop has
-another shape in each iteration, but the same ones in the next run of the loop, where they get their code.
+counted. A body whose values have other shapes each time gets code for any sizes (:mod:`open_code`), which takes longer
+for an op and is made once. What grows in a loop has another shape in each iteration, but the same ones in later runs of
+the loop, where they get their own code.
 
 A function that kernels call may also draw (:class:`Draws`): its streams move once the code has served, by the blocks
 that the interpreter would have reserved, so that a run that is made anew draws the same.
@@ -50,6 +51,12 @@ MOST_FORMS = 4
 """So many kinds of arguments get code of their own as they come."""
 MOST_RECURRING = 64
 """So many more do when they come again, such as those of a loop in which something grows with each iteration."""
+RECURS = 4
+"""So often they come again before that, where code for any sizes serves them. What comes one after the other, as within
+a run of a loop, counts as once.
+"""
+LONG = 64
+"""Runs one after the other that count as coming again."""
 MOST_SEEN = 512
 """So many kinds are remembered for that."""
 MOST_MISSES = 16
@@ -109,8 +116,14 @@ class Straight:
         self.random_ops: list[Operation] = plan.segments[0].random_ops
         """The ops that draw; :meth:`run` then needs their streams."""
         self._codes: list[Code] = []
-        self._recurring: dict[Any, Code | None] = {}
-        """The code of further kinds of arguments; None for one that has come once."""
+        self.any_size: Any = None
+        """What runs the body for arguments that have no code here (:class:`open_code.OpenCode`), if it is set."""
+        self._code_of: dict[Any, Code] = {}
+        """The code that serves arguments of certain shapes."""
+        self._seen: dict[Any, float] = {}
+        """How often further kinds have come that have no code."""
+        self._last: Any = None
+        """The kind of the last run."""
         self._made_for_recurring = 0
         self._misses = 0
         self._served = 0
@@ -125,7 +138,9 @@ class Straight:
     @property
     def serves_many(self) -> bool:
         """Whether there is code for many kinds of arguments: those that come again and again, or all that have come."""
-        return self._made_for_recurring > 0 or (len(self._codes) == MOST_FORMS and not self._recurring)
+        if self._made_for_recurring or (self.any_size is not None and self.any_size.serves):
+            return True
+        return len(self._codes) == MOST_FORMS and not self._seen
 
     def run(
         self, values: Sequence[Any], draws: Draws | None = None, recurring: bool = True
@@ -145,22 +160,33 @@ class Straight:
     def _run(self, values: Sequence[Any], draws: Draws | None, recurring: bool) -> tuple[list[Any], float] | None:
         self.bug = None
         if self._late > MOST_MISSES + self._served:
-            return None
-        for code in self._codes:
-            outcome = self._serve(code, values, draws)
-            if outcome is not None:
-                return outcome
+            return self._of_any_size(values)
+        kind = tuple([value.shape if isinstance(value, _ARRAYS) else None for value in values])
+        code = self._code_of.get(kind)
+        if code is not None:
+            return self._serve(code, values, draws) or self._of_any_size(values)
+        if kind not in self._seen:
+            for code in self._codes:  # what it does not look at may have any shape
+                outcome = self._serve(code, values, draws)
+                if outcome is not None:
+                    if len(self._code_of) < MOST_SEEN:
+                        self._code_of[kind] = code
+                    return outcome
         if len(self._codes) == MOST_FORMS:
-            return self._again(values, draws) if recurring else None
+            outcome = self._again(kind, values, draws) if recurring else None
+            return outcome or self._of_any_size(values)
         self._runs += 1
-        if self._runs == 1 or self._misses > MOST_MISSES:
+        if self._runs == 1:
             return None
+        if self._misses > MOST_MISSES:
+            return self._of_any_size(values)
         self._misses += 1
         made = self._build(values, draws)
         if made is None:
             return None
         results, code = made
         self._codes.append(code)
+        self._code_of[kind] = code
         return results, self._plan.cost.run
 
     def _serve(self, code: Code, values: Sequence[Any], draws: Draws | None) -> tuple[list[Any], float] | None:
@@ -180,27 +206,37 @@ class Straight:
             draws.forget()
         return None
 
-    def _again(self, values: Sequence[Any], draws: Draws | None) -> tuple[list[Any], float] | None:
-        """The results for arguments of one kind of many, if that has come before."""
-        try:
-            kind = tuple(map(_form_of, values))
-        except Changed:
-            return None
-        if kind not in self._recurring:
-            if len(self._recurring) < MOST_SEEN:
-                self._recurring[kind] = None
-            return None
-        code = self._recurring[kind]
-        if code is not None:
-            return self._serve(code, values, draws)
+    def _again(self, kind: Any, values: Sequence[Any], draws: Draws | None) -> tuple[list[Any], float] | None:
+        """The results for arguments of one kind of many, if that has come often enough before."""
         if self._made_for_recurring == MOST_RECURRING:
+            return None
+        if len(self._seen) >= MOST_SEEN:
+            self._seen.clear()
+        served = self.any_size is not None and self.any_size.serves
+        came = self._seen.get(kind, 0) + (1 / LONG if served and kind == self._last else 1)
+        self._seen[kind], self._last = came, kind
+        if came < (RECURS if served else 2):
             return None
         self._made_for_recurring += 1
         made = self._build(values, draws)
         if made is None:
             return None
-        results, self._recurring[kind] = made
+        results, self._code_of[kind] = made
         return results, self._plan.cost.run
+
+    def _of_any_size(self, values: Sequence[Any]) -> tuple[list[Any], float] | None:
+        if self.any_size is None or self.bug is not None:
+            return None
+        bugs: list[faults.KernelBug] = []
+        results = self.any_size.results(values, bugs)
+        if bugs:
+            self.bug = bugs[0]
+        if results is None:
+            return None
+        self.cost = min(self.cost, self.any_size.cost)
+        given = iter(results)
+        fetched = [next(given) if isinstance(fetch, Tensor) else None for fetch in self._plan.fetches]
+        return fetched, self.any_size.cost
 
     def _build(self, values: Sequence[Any], draws: Draws | None) -> tuple[list[Any], Code] | None:
         """The results for these arguments, and the code for others like them; None if there is none."""
