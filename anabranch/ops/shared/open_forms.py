@@ -482,7 +482,7 @@ def split(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
 
 @takes_sizes(1)
 def tile(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
-    """Copies side by side."""
+    """A number of copies side by side."""
     if operands[0].dtype not in _PLAIN:
         return None
 
