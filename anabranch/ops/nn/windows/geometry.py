@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from anabranch.core import errors
 
 
@@ -228,9 +230,21 @@ def pad_spatial(xp: Any, x: Any, axes: Sequence[Axis], value: Any = 0) -> Any:
     if any(a.after < 0 for a in axes):
         x = x[(slice(None), *cut)]
     pads = [(0, 0)] + [(a.before, max(a.after, 0)) for a in axes] + [(0, 0)]
-    if any(lo or hi for lo, hi in pads):
-        x = xp.pad(x, pads, constant_values=x.dtype.type(value))
-    return x
+    if not any(lo or hi for lo, hi in pads):
+        return x
+    if xp is not np:
+        return xp.pad(x, pads, constant_values=x.dtype.type(value))
+    # `np.pad` takes as long as a small image.
+    whole = np.empty([size + lo + hi for size, (lo, hi) in zip(x.shape, pads, strict=True)], x.dtype)
+    inside: list[slice] = []
+    for size, (lo, hi) in zip(x.shape, pads, strict=True):
+        if lo:
+            whole[(*inside, slice(0, lo))] = value
+        if hi:
+            whole[(*inside, slice(lo + size, None))] = value
+        inside.append(slice(lo, lo + size))
+    whole[tuple(inside)] = x
+    return whole
 
 
 def tap(padded: Any, axes: Sequence[Axis], offsets: Sequence[int]) -> Any:

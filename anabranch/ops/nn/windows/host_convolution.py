@@ -61,6 +61,23 @@ def _blocks(positions: Sequence[int], size: int) -> Iterator[tuple[slice, ...]]:
     yield from ((slice(i, i + 1), slice(j, j + step)) for i in range(batch) for j in range(0, rows, step))
 
 
+class _Rows:
+    """Memory that blocks of windows are copied to, one after the other; the first is the largest."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+        self._memory: np.ndarray | None = None
+
+    def of(self, windows: np.ndarray) -> np.ndarray:
+        """``[positions, columns]``, valid until the next call."""
+        count = windows.size // self._columns
+        if self._memory is None or len(self._memory) < count:
+            self._memory = np.empty((count, self._columns), windows.dtype)
+        rows = self._memory[:count]
+        np.copyto(rows.reshape(windows.shape), windows)
+        return rows
+
+
 def _positions(axes: Sequence[Axis]) -> Any:
     return itertools.product(*(range(a.window) for a in axes))
 
@@ -77,6 +94,7 @@ def forward(x: np.ndarray, f: np.ndarray, axes: Sequence[Axis]) -> np.ndarray:
     view = _windows(wide, axes)
     columns = math.prod(f.shape[:-1])
     each = features // groups
+    rows = _Rows(columns)
     result = np.empty(shape, wide.dtype)
     for i in range(groups):
         windows = view[..., i * per_group : (i + 1) * per_group]
@@ -84,7 +102,10 @@ def forward(x: np.ndarray, f: np.ndarray, axes: Sequence[Axis]) -> np.ndarray:
         part = kernel[..., i * each : (i + 1) * each].reshape(columns, each)
         for block in _blocks(shape[: 1 + n], columns * wide.itemsize):
             target = into[block]
-            target[...] = (windows[block].reshape(-1, columns) @ part).reshape(target.shape)
+            if groups == 1:
+                np.matmul(rows.of(windows[block]), part, out=target.reshape(-1, each))
+            else:
+                target[...] = (rows.of(windows[block]) @ part).reshape(target.shape)
     return result.astype(x.dtype, copy=False)
 
 
@@ -184,12 +205,13 @@ def filter_gradient(x: np.ndarray, g: np.ndarray, axes: Sequence[Axis], per_grou
     view = _windows(wide, axes)
     each = features // groups
     columns = math.prod(shape[:-1])
+    rows = _Rows(columns)
     parts = []
     for i in range(groups):
         windows = view[..., i * per_group : (i + 1) * per_group]
         gradient = grad[..., i * each : (i + 1) * each]
         total = np.zeros((columns, each), wide.dtype)
         for block in _blocks(g.shape[: 1 + n], columns * wide.itemsize):
-            total += windows[block].reshape(-1, columns).T @ gradient[block].reshape(-1, each)
+            total += rows.of(windows[block]).T @ gradient[block].reshape(-1, each)
         parts.append(total.reshape(*shape[:-1], each))
     return (parts[0] if groups == 1 else np.concatenate(parts, -1)).astype(x.dtype, copy=False)

@@ -142,7 +142,8 @@ class Run(NamedTuple):
     taps: range
 
 
-def _runs(a: Axis) -> list[Run]:
+@functools.lru_cache(512)
+def _runs(a: Axis) -> tuple[Run, ...]:
     """The windows along one dimension, cut where the padding begins and ends."""
     runs: list[Run] = []
     for i in range(a.out):
@@ -152,7 +153,7 @@ def _runs(a: Axis) -> list[Run]:
             runs[-1] = runs[-1]._replace(end=i + 1)
         else:
             runs.append(Run(i, i + 1, taps))
-    return runs
+    return tuple(runs)
 
 
 def _entries(x: Any, a: Axis, dimension: int, run: Run, tap: int) -> Any:
