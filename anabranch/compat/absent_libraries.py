@@ -39,7 +39,6 @@ LIBRARIES: dict[str, str] = {
     "client client.random_forest client.eval_metrics",
     "contrib.boosted_trees": "",
     "contrib.mixed_precision": "",
-    "contrib.tfprof": "python.tools.tfprof model_analyzer",
     "python.estimator": "estimator export model_fn run_config inputs training canned canned.head",
     "python.autograph.converters": "break_statements continue_statements return_statements",
     "python.autograph.core": "converter naming",

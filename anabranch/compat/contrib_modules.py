@@ -155,6 +155,9 @@ _TEXT = {
     "sparsemax": """
     python.ops: sparsemax sparsemax_loss
     """,
+    "tfprof": """
+    python.tools.tfprof: model_analyzer
+    """,
     "training": """
     python.training: bucket_ops device_setter evaluation feeding_queue_runner hparam inputs resample
         sampling_ops sequence_queueing_state_saver tensor_queue_dataset training training_util tuner

@@ -65,6 +65,13 @@ composite_tensor: @core.values.composite_tensor
     "python.framework.",
 )
 _table(
+    """
+model_analyzer profiler: profiler contrib.tfprof.model_analyzer
+option_builder: profiler
+""",
+    "python.profiler.",
+)
+_table(
     f"""
 array_ops: top {_OPS} @compat.internal.private_names =generated
 math_ops linalg_ops check_ops special_math_ops clip_ops numerics: top {_OPS} @compat.internal.private_names =generated

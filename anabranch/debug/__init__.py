@@ -4,6 +4,7 @@ A step that is looked into runs op by op (:mod:`anabranch.runtime.watching`) wit
 other step. ``tensorflow.python.debug`` is this package.
 """
 
+from anabranch.debug import model_profile
 from anabranch.debug.dump_dir import (
     DebugDumpDir,
     DebugTensorDatum,
@@ -45,6 +46,7 @@ __all__ = [
     "has_inf_or_nan",
     "load_tensor_from_event",
     "load_tensor_from_event_file",
+    "model_profile",
     "watch_graph",
     "watch_graph_with_blacklists",
 ]

@@ -125,3 +125,26 @@ def test_counts_are_sparse_tensors():
     assert (whole.indices.tolist(), whole.values.tolist()) == ([[0], [1], [2], [5], [7]], [1, 2, 1, 1, 1])
     assert weighed.values.tolist() == [3, 3, 4, 6, 5]
     assert (changed.values.tolist(), changed.dense_shape.tolist()) == ([-3], [2, 2])
+
+
+def test_raw_ops_take_the_names_of_the_api():
+    raw = tf.raw_ops
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    with tf.Graph().as_default(), tf.Session() as session:
+        ops = {
+            "sum": raw.Sum(input=x, axis=[0]),
+            "old": raw.Sum(input=x, reduction_indices=[0]),
+            "expanded": raw.ExpandDims(input=x, axis=0),
+            "chosen": raw.Select(condition=x > 2, x=x, y=-x),
+            "split": raw.Split(axis=0, value=x, num_split=2)[1],
+            "squeezed": raw.Squeeze(input=x[:, :1], axis=[1]),
+            "places": raw.Where(condition=x > 2),
+        }
+        values = session.run(ops)
+    np.testing.assert_equal(values["sum"], [4, 6])
+    np.testing.assert_equal(values["old"], [4, 6])
+    assert values["expanded"].shape == (1, 2, 2)
+    np.testing.assert_equal(values["chosen"], [[-1, -2], [3, 4]])
+    np.testing.assert_equal(values["split"], [[3, 4]])
+    np.testing.assert_equal(values["squeezed"], [1, 3])
+    np.testing.assert_equal(values["places"], [[1, 0], [1, 1]])

@@ -17,6 +17,7 @@ from anabranch.core.graph import builder, convert, default_graph
 from anabranch.core.graph.default_graph import graph_of
 from anabranch.core.graph.indexed_slices import convert_n_to_tensor_or_indexed_slices
 from anabranch.core.graph.tensor import Tensor
+from anabranch.debug import float_operations
 from anabranch.eager import tensor
 
 __all__ = ["_default_session_stack"]
@@ -205,9 +206,6 @@ class OpStats:
         return self
 
 
-_statistics: dict[tuple[str, str], Callable[..., OpStats]] = {}
-
-
 class RegisterStatistics:
     """Decorator of a function ``(graph, node)`` that gives the :class:`OpStats` of nodes of one type."""
 
@@ -216,18 +214,21 @@ class RegisterStatistics:
 
     def __call__(self, f: Callable[..., OpStats]) -> Callable[..., OpStats]:
         """Register the function; KeyError if there is one."""
-        if self._key in _statistics:
+        if self._key in float_operations.REGISTERED:
             raise KeyError(
                 errors.message(f"a second function for {self._key}", "one for each type and statistic", "leave it out")
             )
-        _statistics[self._key] = f
+        float_operations.REGISTERED[self._key] = f
         return f
 
 
 def get_stats_for_node_def(graph: Any, node: Any, statistic_type: str) -> OpStats:
-    """What a registered function says of a node; without one, an :class:`OpStats` without a value."""
-    function = _statistics.get((node.op, statistic_type))
-    return function(graph, node) if function is not None else OpStats(statistic_type)
+    """What a registered function says of a node; without one, and without a formula, without a value."""
+    function = float_operations.REGISTERED.get((node.op, statistic_type))
+    if function is not None:
+        return function(graph, node)
+    counted = statistic_type == "flops" and float_operations.float_operations(graph.get_operation_by_name(node.name))
+    return OpStats(statistic_type, counted or None)
 
 
 class _Gradients:

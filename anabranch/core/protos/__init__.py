@@ -39,6 +39,7 @@ MODULES: tuple[str, ...] = (
     "projector_pb2",
     "hparam_pb2",
     "reader_pb2",
+    "profile_pb2",
 )
 
 
