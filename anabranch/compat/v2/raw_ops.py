@@ -8,7 +8,6 @@ from typing import Any
 from anabranch.core.contract import opdef
 from anabranch.core.graph.build import build
 
-
 _REDUCTIONS = ("All", "Any", "EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum")
 _RENAMED = {
     **{name: {"axis": "reduction_indices"} for name in _REDUCTIONS},
