@@ -26,23 +26,44 @@ ROOT = "_TFProfRoot"
 TRAINABLE = "_trainable_variables"
 """Type, beside its own, of an operation that makes a trainable variable."""
 
-FIELDS = (
-    "exec_micros", "accelerator_exec_micros", "cpu_exec_micros", "requested_bytes", "peak_bytes", "residual_bytes",
-    "output_bytes", "parameters", "float_ops",
-)  # fmt: skip
+FIELDS = tuple(
+    [
+        "exec_micros",
+        "accelerator_exec_micros",
+        "cpu_exec_micros",
+        "requested_bytes",
+        "peak_bytes",
+        "residual_bytes",
+        "output_bytes",
+        "parameters",
+        "float_ops",
+    ]
+)
 _LEAST = {
-    "min_bytes": "requested_bytes", "min_peak_bytes": "peak_bytes", "min_residual_bytes": "residual_bytes",
-    "min_output_bytes": "output_bytes", "min_micros": "exec_micros",
-    "min_accelerator_micros": "accelerator_exec_micros", "min_cpu_micros": "cpu_exec_micros",
-    "min_params": "parameters", "min_float_ops": "float_ops",
-}  # fmt: skip
+    "min_bytes": "requested_bytes",
+    "min_peak_bytes": "peak_bytes",
+    "min_residual_bytes": "residual_bytes",
+    "min_output_bytes": "output_bytes",
+    "min_micros": "exec_micros",
+    "min_accelerator_micros": "accelerator_exec_micros",
+    "min_cpu_micros": "cpu_exec_micros",
+    "min_params": "parameters",
+    "min_float_ops": "float_ops",
+}
 _OWN_LEAST = frozenset(("min_params", "min_float_ops"))
 """Limits of a node's own number; the others are limits of the total below it."""
 _SELECTED = {
-    "bytes": "requested_bytes", "peak_bytes": "peak_bytes", "residual_bytes": "residual_bytes",
-    "output_bytes": "output_bytes", "micros": "exec_micros", "accelerator_micros": "accelerator_exec_micros",
-    "cpu_micros": "cpu_exec_micros", "params": "parameters", "float_ops": "float_ops", "occurrence": "occurrence",
-}  # fmt: skip
+    "bytes": "requested_bytes",
+    "peak_bytes": "peak_bytes",
+    "residual_bytes": "residual_bytes",
+    "output_bytes": "output_bytes",
+    "micros": "exec_micros",
+    "accelerator_micros": "accelerator_exec_micros",
+    "cpu_micros": "cpu_exec_micros",
+    "params": "parameters",
+    "float_ops": "float_ops",
+    "occurrence": "occurrence",
+}
 _NOT_SHOWN = frozenset(("device", "op_types", "input_shapes", "tensor_value"))
 _COMMANDS = ("scope", "graph", "op", "code")
 
@@ -261,11 +282,16 @@ def _amount(field: str, value: int) -> str:
 
 _UNITS = {"parameters": " params", "float_ops": " flops"}
 _TITLES = {
-    "parameters": "# parameters", "float_ops": "# float_ops", "exec_micros": "total execution time",
-    "accelerator_exec_micros": "accelerator execution time", "cpu_exec_micros": "cpu execution time",
-    "requested_bytes": "requested bytes", "peak_bytes": "peak bytes", "residual_bytes": "residual bytes",
+    "parameters": "# parameters",
+    "float_ops": "# float_ops",
+    "exec_micros": "total execution time",
+    "accelerator_exec_micros": "accelerator execution time",
+    "cpu_exec_micros": "cpu execution time",
+    "requested_bytes": "requested bytes",
+    "peak_bytes": "peak bytes",
+    "residual_bytes": "residual bytes",
     "output_bytes": "output bytes",
-}  # fmt: skip
+}
 
 
 def _columns(options: dict[str, Any]) -> list[str]:
