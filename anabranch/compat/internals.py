@@ -152,7 +152,8 @@ weights_broadcast_ops: @losses.broadcasting
 _table(
     """
 moving_averages: train @train.moving_averages
-optimizer adam momentum gradient_descent rmsprop adagrad adadelta ftrl proximal_adagrad: train @train.optimizer
+optimizer: train @train.optimizer @compat.internal.training_internals
+adam momentum gradient_descent rmsprop adagrad adadelta ftrl proximal_adagrad: train @train.optimizer
 proximal_gradient_descent adagrad_da slot_creator: train @train.slots
 training_util: train @compat.internal.private_names
 saver: train @train.saving.saver_builder @train.saving.saver @compat.internal.private_names
@@ -161,7 +162,8 @@ warm_starting_util: @train.warm_starting train
 training checkpoint_management checkpoint_utils learning_rate_decay: train
 learning_rate_decay_v2 session_run_hook basic_session_run_hooks supervisor: train
 monitored_session session_manager: train @compat.internal.training_internals
-queue_runner queue_runner_impl coordinator input device_setter server_lib sync_replicas_optimizer: train
+queue_runner queue_runner_impl coordinator input server_lib sync_replicas_optimizer: train
+device_setter: train @compat.internal.training_internals
 evaluation: train @compat.internal.training_internals
 saver_pb2 checkpoint_state_pb2: =protos
 training_ops gen_training_ops: =generated
@@ -177,7 +179,7 @@ platform.gfile: gfile
 platform.flags: flags app @platform.flags
 platform.build_info: =devices
 platform.app: app
-platform.tf_logging platform.logging: logging
+platform.tf_logging platform.logging: logging @compat.internal.private_names
 platform.googletest platform.test platform.benchmark: test
 platform.resource_loader: resource_loader
 platform.sysconfig: sysconfig
@@ -199,8 +201,11 @@ lib.io.file_io: =file_io
 lib.io.tf_record lib.io.python_io: python_io io
 saved_model.tag_constants: saved_model.tag_constants
 saved_model.signature_constants: saved_model.signature_constants
-saved_model.builder saved_model.loader saved_model.utils saved_model.main_op saved_model.simple_save: saved_model
-saved_model.loader_impl saved_model.builder_impl saved_model.utils_impl saved_model.main_op_impl: saved_model
+saved_model.builder saved_model.builder_impl: saved_model.builder saved_model
+saved_model.loader saved_model.loader_impl: saved_model.loader saved_model
+saved_model.utils saved_model.utils_impl: saved_model.utils saved_model
+saved_model.main_op saved_model.main_op_impl: saved_model.main_op saved_model
+saved_model.simple_save: saved_model
 saved_model.signature_def_utils saved_model.signature_def_utils_impl: saved_model
 saved_model.constants: saved_model.constants
 pywrap_tensorflow pywrap_tensorflow_internal: train errors =devices @compat.internal.training_internals
@@ -369,6 +374,7 @@ quantize_graph: contrib.quantize
 # Where modules of some parts of tf.contrib look besides.
 _BESIDE_CONTRIB = {
     "contrib.rnn": " nn.rnn_cell @compat.internal.layer_names @compat.internal.private_names",
+    "contrib.seq2seq": " @compat.internal.private_names",
     "contrib.linalg": " @compat.internal.linear_operators.addition @compat.internal.linear_operators.utilities linalg",
     "contrib.slim": " contrib.layers",
     "contrib.solvers": " contrib.solvers.lanczos contrib.solvers.least_squares contrib.solvers.linear_equations "

@@ -59,6 +59,16 @@ def confusion_matrix(
         return matrix
 
 
+def accumulated(labels: Any, predictions: Any, num_classes: int, weights: Any = None) -> Pair:
+    """The confusion matrix of all batches so far, a variable ``[num_classes, num_classes]``, and its update."""
+    labels, predictions = (reshape(item, [-1]) for item in matched(labels, predictions, dtypes.int64))
+    if weights is not None:
+        weights = reshape(cast(convert_to_tensor(weights), dtypes.float64), [-1])
+    matrix = metric_variable([num_classes, num_classes], dtypes.float64, "total_confusion_matrix")
+    current = confusion_matrix(labels, predictions, num_classes, dtypes.float64, weights=weights)
+    return matrix, convert_to_tensor(matrix.assign_add(current))  # gives the counts, as TensorFlow's does
+
+
 @public("metrics.mean_iou")
 def mean_iou(
     labels: Any,
@@ -84,12 +94,7 @@ def mean_iou(
         ``(value, update_op)``: the metric so far, and the operation that takes the batch in and gives the new value.
     """
     with variable_scope(name, "mean_iou", (predictions, labels, weights)):
-        labels, predictions = (reshape(item, [-1]) for item in matched(labels, predictions, dtypes.int64))
-        if weights is not None:
-            weights = reshape(cast(convert_to_tensor(weights), dtypes.float64), [-1])
-        matrix = metric_variable([num_classes, num_classes], dtypes.float64, "total_confusion_matrix")
-        current = confusion_matrix(labels, predictions, num_classes, dtypes.float64, weights=weights)
-        update = convert_to_tensor(matrix.assign_add(current))  # gives the counts, as TensorFlow's does
+        matrix, update = accumulated(labels, predictions, num_classes, weights)
 
         def of(counts: Any, op_name: str) -> Tensor:
             hits = matrix_diag_part(counts)

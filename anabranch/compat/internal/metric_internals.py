@@ -7,7 +7,7 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.metrics import at_k, counts
+from anabranch.metrics import at_k, classes, counts
 from anabranch.metrics.state import metric_variable, ratio, spread_weights
 
 __all__ = ["metric_variable"]
@@ -68,6 +68,11 @@ def _confusion_matrix_at_thresholds(
     kinds = [kind for key, kind in _KEYS.items() if key in wanted]
     values, updates = counts.at_thresholds(labels, predictions, thresholds, weights, kinds)
     return {key: values[_KEYS[key]] for key in wanted}, {key: updates[_KEYS[key]] for key in wanted}
+
+
+def _streaming_confusion_matrix(labels: Any, predictions: Any, num_classes: int, weights: Any = None) -> Any:
+    """The confusion matrix of all batches so far, a variable of float64, and its update."""
+    return classes.accumulated(labels, predictions, num_classes, weights)
 
 
 def _streaming_sparse_average_precision_at_top_k(

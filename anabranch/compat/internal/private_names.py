@@ -14,6 +14,7 @@ from anabranch.losses.weighted import squeezed_last
 from anabranch.metrics.state import metric_variable
 from anabranch.ops.control.public_defun import DefinedFunction
 from anabranch.ops.nn.public_sampled_losses import compute_sampled_logits
+from anabranch.platform.logging import get_logger
 from anabranch.rnn.cells import assert_like_rnncell, concat, zero_state_tensors
 from anabranch.rnn.dynamic import best_effort_batch, infer_dtype, transposed
 from anabranch.variables import initializers
@@ -54,6 +55,18 @@ __compiler_version__ = tf.COMPILER_VERSION
 DEFAULT_GRAPH_SEED = 87654321
 GLOBAL_STEP_READ_KEY = "global_step_read_op_cache"
 ASSERT_LIKE_RNNCELL_ERROR_REGEXP = "is not an RNNCell"
+
+
+_get_logger = get_logger
+
+
+def _like_rnncell(cell: Any) -> bool:
+    """Whether an object is a cell, by what it has."""
+    try:
+        assert_like_rnncell("cell", cell)
+    except TypeError:
+        return False
+    return True
 
 
 # -------------------------------------------------------------------------------------------------------------- arrays

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import time
@@ -15,11 +16,28 @@ from anabranch.compat.v2 import gradients
 from anabranch.contrib.training import evaluation
 from anabranch.core.protos import event_pb2
 from anabranch.train import monitored_session
+from anabranch.train.optimizer import deduplicated
 
 _StopAfterNEvalsHook = evaluation.StopAfterNEvalsHook
 _evaluate_once = evaluation.evaluate_once
 _get_or_create_eval_step = evaluation.get_or_create_eval_step
 gradients_v2 = gradients
+_deduplicate_indexed_slices = deduplicated
+
+
+class _RoundRobinStrategy:
+    """Tasks one after the other, as ``replica_device_setter`` gives them out.
+
+    Args:
+        num_tasks: number of tasks.
+    """
+
+    def __init__(self, num_tasks: int) -> None:
+        self._tasks = itertools.cycle(range(num_tasks))
+
+    def __call__(self, op: Any) -> int:
+        """The task of the next operation."""
+        return next(self._tasks)
 
 
 def _ready(op: Any, sess: Any, msg: str) -> tuple[bool, str | None]:

@@ -72,3 +72,46 @@ def test_whether_a_session_is_ready_and_what_it_fetches(tensorflow):
         assert _ready(missing, session, "m") == _ready(None, session, "m") == (True, None)
     handler = _FetchHandler(tf.get_default_graph(), {"a": missing, "b": [v.initializer, missing]}, {})
     assert (handler.fetches(), handler.targets()) == ([missing], [v.initializer])
+
+
+def test_names_of_cells_metrics_and_training_that_programs_copy_from_tensorflow(tensorflow):
+    """Values as TensorFlow 1.15 gave them, and of 1.8 where 1.15 has the name no more."""
+    from tensorflow.contrib.seq2seq.python.ops.decoder import _transpose_batch_time
+    from tensorflow.python.ops import rnn_cell_impl
+    from tensorflow.python.ops.metrics_impl import _streaming_confusion_matrix
+    from tensorflow.python.platform import tf_logging
+    from tensorflow.python.training import device_setter
+    from tensorflow.python.training.optimizer import _deduplicate_indexed_slices
+
+    assert rnn_cell_impl._like_rnncell(tf.nn.rnn_cell.GRUCell(3))
+    assert not rnn_cell_impl._like_rnncell(tf)
+    assert _transpose_batch_time(tf.zeros([2, 3, 1])).shape.as_list() == [3, 2, 1]
+    assert tf_logging._get_logger() is tf_logging.get_logger()
+    turns = device_setter._RoundRobinStrategy(2)
+    assert [turns(None) for _ in range(3)] == [0, 1, 0]
+    matrix, update = _streaming_confusion_matrix([0, 1, 2, 1], [[0], [1], [1], [1]], 3, [1.0, 2.0, 3.0, 4.0])
+    slices = _deduplicate_indexed_slices(tf.constant([[1.0], [2.0], [3.0]]), tf.constant([4, 1, 4]))
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        once = session.run(update)
+        np.testing.assert_array_equal(once, [[1, 0, 0], [0, 6, 0], [0, 3, 0]])
+        session.run(update)
+        np.testing.assert_array_equal(session.run(matrix), 2 * once)
+        assert [values.tolist() for values in session.run(slices)] == [[[4.0], [2.0]], [4, 1]]
+
+
+def test_modules_of_saved_models_have_the_names_of_their_files(tensorflow, tmp_path):
+    from tensorflow.python.saved_model import builder, loader, main_op, utils
+
+    folder = str(tmp_path / "model")
+    with tf.Session() as session:
+        variable = tf.Variable(3.0)
+        session.run(variable.initializer)
+        written = builder.SavedModelBuilder(folder)
+        written.add_meta_graph_and_variables(session, ["serve"])
+        written.save()
+        assert utils.build_tensor_info(variable).name == "Variable:0"
+        assert main_op.main_op().type == "NoOp"
+    with tf.Graph().as_default(), tf.Session() as session:
+        loader.load(session, ["serve"], folder)
+        assert session.run("Variable:0") == 3.0
