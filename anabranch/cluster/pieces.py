@@ -135,6 +135,9 @@ class PieceWriter:
             self._copied_for(op, draft, copied)
         for read in reads:
             copied[read.maker] = None
+        for edge in draft.imports:
+            if isinstance(edge, ReadHandle):  # it is there, with its value
+                copied.pop(edge.read.maker, None)
         present = {op.name for op in (*own, *copied)}
         for op in sorted({*own, *copied}, key=lambda op: op._id):
             self._node(proto.node.add(), op, draft, present)

@@ -152,9 +152,13 @@ class TaskPlacer:
         """The makers of resources whose task is that of an op."""
         sent = variables_read(op, analysis)
         of = analysis.variables.of
+        within = effects.summary(op)
+        touched = None if within is None else {of(maker) for maker in (*within.reads, *within.writes)}
         for _, maker in handles_taken(op, analysis):
-            if maker.definition.makes != "variable" or of(maker) not in sent:
-                yield maker
+            is_variable = maker.definition.makes == "variable"
+            if is_variable and (of(maker) in sent or (touched is not None and of(maker) not in touched)):
+                continue  # (what bodies only hand on holds nothing)
+            yield maker
         for key in analysis.state_of(op).inner if op.definition.effect.kind == "body" else ():
             if isinstance(key, StateKey) and key.maker not in sent:
                 yield key.maker
