@@ -367,6 +367,7 @@ class Task:
                 store.pop(key, None)
             if not store:
                 here.kept.pop(step, None)
+        values = [np.array(value, object) if type(value) is bytes else value for value in values]
         registered, worker = piece.step, here.worker
         results: list[Any] | None = None
         here.steps += 1
