@@ -24,6 +24,7 @@ import heapq
 import itertools
 
 from anabranch.cluster.constraints import ORDERED, Constraints, Edge, Node, ReadHandle, VersionRead, op_of, producer_of
+from anabranch.cluster.divided_conditionals import divided
 from anabranch.cluster.pieces import DistributedStep, Draft, Feed, Piece, PieceWriter, Value, import_name
 from anabranch.cluster.tasks import TaskPlacer
 from anabranch.core import errors
@@ -55,7 +56,14 @@ def partition(step: LocalStep, placer: TaskPlacer, gate: str = "") -> Distribute
             if gate == "writes":
                 raise _ungated(None, "a step with control flow of version 1 (Switch, Merge, TensorArray)")
             return _whole(step, placer)
-        return _Cutter(step, placer, gate).cut()
+        while True:
+            try:
+                return _Cutter(step, placer, gate).cut()
+            except errors.UnimplementedError as problem:
+                parts = divided(step, problem.op, placer) if isinstance(problem.op, Operation) else None
+                if parts is None:
+                    raise
+                step = parts
 
 
 def _ungated(op: Operation | None, what: str) -> errors.UnimplementedError:

@@ -134,7 +134,7 @@ def summary(op: Operation) -> Summary | None:
     for use in bodies_of(op):
         part = Summary()
         for inner in sorted(needed_inside(use.body), key=lambda item: item._id):
-            _include(part, inner)
+            include(part, inner)
         merged.include(part)
         needs.append(part.needs)
     if needs and op.role is Role.CONDITIONAL:
@@ -166,7 +166,8 @@ def values_taken(op: Operation) -> list[Operation]:
     return [maker for maker in taken if maker not in read]
 
 
-def _include(into: Summary, op: Operation) -> None:
+def include(into: Summary, op: Operation) -> None:
+    """Add the effects of an op, and of its bodies."""
     definition = op.definition
     effect = definition.effect
     nested = summary(op)

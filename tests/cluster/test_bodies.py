@@ -90,3 +90,90 @@ def test_a_large_table_stays_where_a_conditional_can_go_to_it(cluster):
         session.run(table.initializer)
         np.testing.assert_array_equal(session.run(rows), np.ones([2, 64]))
         assert session.explain(rows).splitlines()[1].startswith("piece 0 on /job:ps/replica:0/task:0: 1 ops")
+
+
+def accumulated(use_resource):
+    """Steps of which each second applies what two have accumulated."""
+    with tf.variable_scope("net", use_resource=use_resource):
+        weights = [tf.get_variable(f"w{i}", [2, 2], initializer=tf.ones_initializer()) for i in range(2)]
+        kept = [
+            tf.get_variable(f"kept{i}", [2, 2], initializer=tf.zeros_initializer(), trainable=False) for i in range(2)
+        ]
+    count = tf.train.get_or_create_global_step()
+    loss = tf.reduce_mean(tf.square(tf.constant([[1.0, 2.0]]) @ weights[0] @ weights[1]))
+    optimizer = tf.train.MomentumOptimizer(0.001, 0.9)
+    add = [total.assign_add(g) for total, g in zip(kept, tf.gradients(loss, weights), strict=True)]
+
+    def apply():
+        train = optimizer.apply_gradients([(g.read_value(), v) for g, v in zip(kept, weights, strict=True)])
+        with tf.control_dependencies([train]):
+            clear = tf.group(*[total.assign(tf.zeros([2, 2])) for total in kept])
+        with tf.control_dependencies([clear]):
+            return tf.reduce_sum(weights[0].read_value()) + tf.reduce_sum(weights[1].read_value())
+
+    with tf.control_dependencies(add):
+        total = tf.cond(tf.equal(count % 2, 1), apply, lambda: tf.constant(-1.0))
+    with tf.control_dependencies([total]):
+        step = count.assign_add(1)
+    return loss, total, step
+
+
+@pytest.mark.parametrize("use_resource", [False, True], ids=["ref", "resource"])
+def test_a_conditional_that_updates_variables_of_two_servers(cluster, use_resource):
+    workers, _ = cluster
+    seen = []
+    for target, place in (("", contextlib.nullcontext), (workers[0].target, placed_on_servers)):
+        with tf.Graph().as_default(), place():
+            fetches = accumulated(use_resource)
+            with tf.Session(target) as session:
+                session.run(tf.global_variables_initializer())
+                steps = [session.run(fetches) for _ in range(5)]
+                seen.append([*steps, *session.run(tf.global_variables())])
+    for here, there in zip(*seen, strict=True):
+        np.testing.assert_allclose(here, there, rtol=1e-6)
+    assert [total == -1.0 for _, total, _ in seen[1][:5]] == [True, False, True, False, True]
+
+
+def test_a_conditional_in_a_conditional_over_two_servers(cluster):
+    workers, _ = cluster
+    with placed_on_servers():
+        v, w = (tf.get_variable(name, [], initializer=tf.ones_initializer()) for name in "vw")
+        names = tf.get_variable("names", initializer=tf.constant(["a", "b"]))
+        outer, inner = tf.placeholder(tf.bool, []), tf.placeholder(tf.bool, [])
+
+        def swap():
+            old_v, old_w = v + 0.0, w + 0.0
+            return tf.group(v.assign(old_w * 10.0), w.assign(old_v * 100.0))
+
+        def add():
+            return tf.group(v.assign_add(1.0), w.assign_add(2.0))
+
+        def both():
+            with tf.control_dependencies([tf.cond(inner, swap, add)]):
+                return tf.string_join([names, names]), v.read_value() + w.read_value()
+
+        result = tf.cond(outer, both, lambda: (tf.constant(["none"]), tf.group(v.assign(7.0)) and tf.constant(0.0)))
+    with tf.Session(workers[0].target) as session:
+        session.run(tf.global_variables_initializer())
+        found, total = session.run(result, {outer: True, inner: True})
+        assert (found.tolist(), total) == ([b"aa", b"bb"], 110.0)
+        assert session.run([v, w]) == [10.0, 100.0]
+        assert session.run(result[1], {outer: True, inner: False}) == 113.0
+        found, total = session.run(result, {outer: False, inner: True})
+        assert (found.tolist(), total) == ([b"none"], 0.0)
+
+
+def test_a_conditional_with_a_queue_over_two_tasks_is_refused(cluster):
+    workers, _ = cluster
+    with placed_on_servers():
+        v, w = (tf.get_variable(name, [], initializer=tf.ones_initializer()) for name in "vw")
+        queue = tf.FIFOQueue(2, tf.float32, [[]])
+
+        def add():
+            return tf.group(v.assign_add(1.0), w.assign_add(2.0), queue.enqueue(1.0))
+
+        result = tf.cond(tf.placeholder_with_default(input=True, shape=[]), add, tf.no_op)
+    with tf.Session(workers[0].target) as session:
+        session.run(tf.global_variables_initializer())
+        with pytest.raises(tf.errors.UnimplementedError, match="whose variables and queues are of one task"):
+            session.run(result)
