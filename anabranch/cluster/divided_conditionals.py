@@ -121,7 +121,7 @@ class _Division:
         self.made: list[Operation] = []
         """The conditionals that the one has become."""
         self.env: dict[Tensor, Tensor] = {}
-        """What tensors of branches are outside of them."""
+        """By tensor of a branch the tensor that has its value outside."""
 
     def is_divided(self, op: Operation) -> bool:
         """Whether an op of a branch is a conditional that must be divided itself."""
@@ -211,7 +211,7 @@ class _Division:
         return [self._value(output) for output in body.outputs]
 
     def _value(self, tensor: Tensor) -> Tensor:
-        """What a tensor of a branch is outside of all of them."""
+        """The tensor outside all branches that has the value of one inside."""
         if tensor in self.env or tensor.op.body.is_root:
             return self.env.get(tensor, tensor)
         outer = outer_of(tensor)
