@@ -285,6 +285,12 @@ def max_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
     zero = g.dtype.type(0)
     for dimension, a in enumerate(axes, 1):
         y, source = stages.pop(), stages[-1]
+        if _whole(a) and ctx.host:
+            place = np.argmax(~(source < y), axis=dimension, keepdims=True)
+            slope = np.zeros(source.shape, g.dtype)
+            np.put_along_axis(slope, place, g, dimension)
+            g = slope
+            continue
         if _whole(a):
             g = ctx.xp.where(_whole_hit(ctx, source, y, dimension), g, zero)
             continue
