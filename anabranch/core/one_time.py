@@ -88,6 +88,11 @@ class Once(Generic[T]):
         self._attempt: _Attempt[T] | None = None
         """The one that succeeded."""
 
+    @property
+    def is_done(self) -> bool:
+        """Whether it has succeeded."""
+        return self._attempt is not None
+
     def here(self) -> T:
         """The same, for who holds a lock that the work may need: in this thread, with interrupts held back."""
         with interrupts.held():

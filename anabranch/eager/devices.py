@@ -59,7 +59,7 @@ class VirtualDeviceConfiguration(collections.namedtuple("VirtualDeviceConfigurat
 
 _CPU = PhysicalDevice("/physical_device:CPU:0", "CPU")
 _parts: dict[PhysicalDevice, list[VirtualDeviceConfiguration]] = {}
-_modes: dict[str, Any] = {"synchronous": True, "policy": "silent"}
+_modes: dict[str, Any] = {"synchronous": True}
 _POLICIES = {
     "explicit": DEVICE_PLACEMENT_EXPLICIT,
     "warn": DEVICE_PLACEMENT_WARN,
@@ -256,13 +256,13 @@ def set_synchronous_execution(enable: bool) -> None:
 
 @public("config.experimental.get_device_policy")
 def get_device_policy() -> str:
-    """What :func:`set_device_policy` was last told."""
-    return str(_modes["policy"])
+    """What `set_device_policy` or `tf.enable_eager_execution` was last told."""
+    return next(name for name, number in _POLICIES.items() if number == EAGER.device_policy)
 
 
 @public("config.experimental.set_device_policy")
 def set_device_policy(device_policy: str | None) -> None:
-    """Say what to do about operands on other devices: they are moved in any case.
+    """Say what to do about operands on other devices; see `tf.enable_eager_execution`.
 
     Args:
         device_policy: ``"silent"`` (or None), ``"silent_for_int32"``, ``"warn"`` or ``"explicit"``.
@@ -276,7 +276,7 @@ def set_device_policy(device_policy: str | None) -> None:
             f"Not a valid device policy: {device_policy!r}\n"
             + errors.message(f"device_policy={device_policy!r}", f"one of {sorted(_POLICIES)}", "'silent'")
         )
-    _modes["policy"] = policy
+    EAGER.device_policy = _POLICIES[policy]
 
 
 __all__ = ["LogicalDevice", "PhysicalDevice"]

@@ -18,6 +18,7 @@ import collections
 import contextlib
 import itertools
 import random
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -110,17 +111,24 @@ class _DeviceScope:
         self._name = None if name is None else devices.canonical_name(name)
 
     def __enter__(self) -> None:
-        if self._name is not None:
-            _require_device(self._name)
+        name = None if self._name is None else _placed(self._name)
         self._before = self._scopes.device
-        self._scopes.device = self._name
+        self._scopes.device = name
 
     def __exit__(self, *error: object) -> None:
         self._scopes.device = self._before
 
 
-def _require_device(name: str) -> None:
+def _log_placement(view: OpView, name: str | None) -> None:
+    device = EAGER.device_name or f"{LOCAL_TASK}/device:CPU:0"
+    device = device if device.startswith("/job:") else f"{LOCAL_TASK}{device}"
+    print(f"Executing op {view.definition.type_name} in device {device}", file=sys.stderr)
+
+
+def _placed(name: str) -> str:
     """Refuse a device that is not there, and one that ops which run at once are not placed on.
+
+    Under `allow_soft_placement` it is the CPU instead.
 
     Raises:
         RuntimeError: there is no such device. UnimplementedError: it is not the first of its type.
@@ -128,9 +136,22 @@ def _require_device(name: str) -> None:
     fields = devices.parse(name)
     kind, index = fields.device_type or "CPU", fields.device_index or 0
     if kind == "CPU" and not index:
-        return
+        return name
+    if EAGER.device_policy in (DEVICE_PLACEMENT_EXPLICIT, DEVICE_PLACEMENT_WARN):
+        raise errors.UnimplementedError(
+            None,
+            None,
+            errors.message(
+                f"tf.device({name!r}) under a policy that refuses or tells of copies between devices",
+                "the CPU alone, or a policy that lets operands be moved",
+                "tf.enable_eager_execution(device_policy=tf.contrib.eager.DEVICE_PLACEMENT_SILENT)",
+            ),
+        )
     listed = EAGER.worker.devices.listed()
-    if not any((device.platform.upper(), device.number) == (kind, index) for device in listed):
+    is_there = any((device.platform.upper(), device.number) == (kind, index) for device in listed)
+    if (index or not is_there) and EAGER.config is not None and EAGER.config.allow_soft_placement:
+        return f"{LOCAL_TASK}/device:CPU:0"
+    if not is_there:
         raise RuntimeError(
             f"{LOCAL_TASK}/device:{kind}:{index} unknown device.\n"
             + errors.message(f"tf.device({name!r})", f"one of {', '.join(map(str, listed))}", 'tf.device("/cpu:0")')
@@ -145,6 +166,7 @@ def _require_device(name: str) -> None:
                 f"tf.device('/{kind.lower()}:0'), or a graph: sessions place ops on every device",
             ),
         )
+    return name
 
 
 _PLAIN = frozenset((int, float, list, tuple, np.ndarray))
@@ -197,7 +219,11 @@ class EagerBuilder(Builder):
 
     def __init__(self) -> None:
         self.options = SessionOptions()
-        self._worker = Once(lambda: Worker(self.options), "start-of-eager-mode")
+        self.config: Any = None
+        """The ConfigProto that the program began with."""
+        self.device_policy = 2
+        """What is done about operands on other devices: one of the numbers of `tf.contrib.eager`."""
+        self._worker = Once(lambda: Worker(self.options, self.config), "start-of-eager-mode")
         self._applications: Cache[Any, Application] = Cache("ops that ran at once", MOST_APPLICATIONS)
         self._short: dict[Any, Application] = {}
         self._streams: Cache[Any, RandomCounter] = Cache("streams of random ops", MOST_APPLICATIONS)
@@ -217,6 +243,29 @@ class EagerBuilder(Builder):
     def get_collection_ref(self, name: Any) -> list[Any]:
         """The own list of a collection of the default graph."""
         return default_graph.get_default_graph().get_collection_ref(name)
+
+    def configure(self, config: Any) -> None:
+        """Take a ConfigProto, or options, before the first op runs.
+
+        Raises:
+            ValueError: ops have run, under another configuration.
+        """
+        options, proto = (config, config.config) if isinstance(config, SessionOptions) else (SessionOptions(), config)
+        if (options, proto) == (self.options, self.config):
+            return
+        if self._worker.is_done:
+            raise ValueError(
+                "Trying to change the active config of an active eager execution.\n"
+                + errors.message(
+                    "enable_eager_execution(config=...) after ops have run",
+                    "the configuration that they ran with",
+                    "call it first, right after the import",
+                )
+            )
+        self.options, self.config = options, proto
+        self.callbacks = [callback for callback in self.callbacks if callback is not _log_placement]
+        if proto is not None and proto.log_device_placement:
+            self.callbacks.append(_log_placement)
 
     @property
     def worker(self) -> Worker:
@@ -484,12 +533,14 @@ def enable_eager_execution(config: Any = None, device_policy: Any = None, execut
 
     Args:
         config: a ConfigProto, or `tf.SessionOptions`.
-        device_policy: what to do about operands on other devices; they are moved in any case.
+        device_policy: what to do about operands on other devices: move them (the default), or refuse or tell of it;
+            with the latter two ops are placed on the CPU alone.
         execution_mode: ``contrib.eager.SYNC`` or ``ASYNC``; ops are done when they return in any case.
 
     Raises:
         TypeError: ``config`` is something else.
-        ValueError: the default graph has been used already, or an argument is wrong.
+        ValueError: the default graph has been used already, ops have run under another ``config``, or an argument is
+            wrong.
 
     Example:
         >>> import anabranch as tf
@@ -514,6 +565,10 @@ def enable_eager_execution(config: Any = None, device_policy: Any = None, execut
             "execution_mode must be one of None, tf.contrib.eager.SYNC, tf.contrib.eager.ASYNC\n"
             + errors.message(f"execution_mode={execution_mode!r}", "SYNC or ASYNC", "leave it out")
         )
+    if config is not None:
+        EAGER.configure(config)
+    if device_policy is not None:
+        EAGER.device_policy = device_policy
     if _enabled:
         return
     if default_graph.global_graph()._operations:

@@ -232,6 +232,33 @@ def test_a_program_that_has_built_a_graph_is_too_late() -> None:
         tf.enable_eager_execution()
 
 
+def test_the_mode_takes_a_configuration_and_a_policy() -> None:
+    program = """
+import anabranch as tf
+config = tf.ConfigProto(log_device_placement=True, allow_soft_placement=True, device_count={"CPU": 2})
+tf.enable_eager_execution(config=config, device_policy=tf.contrib.eager.DEVICE_PLACEMENT_WARN)
+assert tf.config.experimental.get_device_policy() == "warn"
+assert len(tf.config.experimental.list_logical_devices("CPU")) == 2
+try:
+    with tf.device("/gpu:0"):
+        raise AssertionError
+except tf.errors.UnimplementedError as problem:
+    assert "refuses or tells of copies between devices" in str(problem)
+tf.config.experimental.set_device_policy(None)
+with tf.device("/gpu:7"):
+    assert float(tf.constant(1.0) + 2.0) == 3.0
+tf.enable_eager_execution(config=config)
+try:
+    tf.enable_eager_execution(config=tf.ConfigProto())
+    raise AssertionError
+except ValueError as problem:
+    assert "Trying to change the active config" in str(problem)
+"""
+    done = warm_python.run(program)
+    done.check_returncode()
+    assert "Executing op AddV2 in device /job:localhost/replica:0/task:0/device:CPU:0" in done.stderr
+
+
 def test_wrong_arguments_of_the_mode() -> None:
     with pytest.raises(ValueError, match="device_policy must be one of"):
         tf.enable_eager_execution(device_policy=9)
