@@ -277,7 +277,6 @@ data.ops.multi_device_iterator_ops: @data.placing
 _table("compiler.tf2xla.python.xla: @compat.internal.xla_slices")
 _table("contrib.compiler:\ncontrib.compiler.xla python.compiler.xla.xla: @compat.internal.xla_slices")
 _table("contrib.slim: contrib.slim contrib.layers")  # which has all that the files of contrib.layers have
-_table("contrib.autograph: autograph")
 _table("examples.tutorials.mnist.input_data examples.tutorials.mnist.mnist: @compat.mnist")
 _table("contrib.learn.python.learn.datasets.mnist contrib.learn.datasets.mnist: @compat.mnist")
 _table("contrib.learn.datasets:")

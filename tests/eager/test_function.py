@@ -511,3 +511,22 @@ def test_functions_that_bodies_of_a_trace_call_act_in_each_iteration() -> None:
 
     assert float(steps(tf.constant(6))) == 5.0
     assert (float(v), float(w)) == (5.0, 4.0)
+
+
+def test_contrib_autograph() -> None:
+    @tf.contrib.autograph.convert()
+    def halved(n):
+        steps = 0
+        while n > 1:
+            n = n // 2
+            steps += 1
+        return steps
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        assert session.run(halved(tf.constant(9))) == 3
+        stacked = tf.contrib.autograph.stack([1, tf.constant(2)])
+        assert session.run(stacked).tolist() == [1, 2]
+        assert tf.contrib.autograph.stack(stacked) is stacked
+    with pytest.raises(ValueError, match="cannot stack 'x'"):
+        tf.contrib.autograph.stack("x")
+    assert tf.contrib.autograph.stack("x", strict=False) == "x"

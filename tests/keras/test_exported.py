@@ -52,3 +52,12 @@ def test_a_model_is_saved_with_what_it_serves(tmp_path):
         np.testing.assert_allclose(served["y"].numpy(), model.predict(X), rtol=1e-6)
         with pytest.raises(ValueError, match="input shapes have not been set"):
             tf.saved_model.save(tf.keras.Sequential([tf.keras.layers.Dense(1)]), tmp_path / "other")
+
+
+def test_the_first_names_of_export(tmp_path):
+    with tf.Graph().as_default():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,), kernel_initializer="ones")])
+        tf.contrib.saved_model.save_keras_model(model, str(tmp_path / "model"))
+        loaded = tf.contrib.saved_model.load_keras_model(str(tmp_path / "model"))
+        assert loaded.predict(np.ones((1, 2))).tolist() == [[2.0]]
+    assert dir(tf.contrib.saved_model) == ["load_keras_model", "save_keras_model"]

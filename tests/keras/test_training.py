@@ -138,3 +138,19 @@ def test_orders_of_training_and_validation_are_those_of_tensorflow():
     # What TensorFlow 1.15.5 gives.
     np.testing.assert_allclose(history["loss"], [4.8237865, 4.3689824, 4.0132617], rtol=1e-5)
     np.testing.assert_allclose(split["loss"], [3.6606156, 3.2448383, 2.9876904], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "rates"),
+    [
+        ("CosineDecay", (10, 0.2), [0.1, 0.083511, 0.036489, 0.02]),
+        ("CosineDecayRestarts", (5,), [0.1, 0.034549, 0.090451, 0.020611]),
+        ("LinearCosineDecay", (10,), [0.1001, 0.055672, 0.006283, 0.0001]),
+        ("NoisyLinearCosineDecay", (10, 0.0), [0.1001, 0.055672, 0.006283, 0.0001]),
+    ],
+)
+def test_cosine_schedules(eager, name, arguments, rates):
+    """Rates of TensorFlow 1.15.5."""
+    schedule = getattr(tf.keras.experimental, name)(0.1, *arguments)
+    again = type(schedule).from_config(schedule.get_config())
+    assert [float(again(step)) for step in (0, 3, 7, 12)] == pytest.approx(rates, abs=1e-6)

@@ -124,6 +124,11 @@ _NAMES: dict[str, dict[str, Any]] = {
     "experimental": {
         "export_saved_model": saving.export_saved_model,
         "load_from_saved_model": saving.load_from_saved_model,
+        **{
+            name: item
+            for name, item in schedules.registry.objects.items()
+            if name.endswith(("CosineDecay", "Restarts"))
+        },
     },
     "initializers": {
         **{name: getattr(initializers, name) for name in initializers._NAMES},
@@ -152,7 +157,11 @@ _NAMES: dict[str, dict[str, Any]] = {
         "deserialize": optimizers.deserialize,
     },
     "optimizers.schedules": {
-        **{name: item for name, item in schedules.registry.objects.items() if name[0].isupper()},
+        **{
+            name: item
+            for name, item in schedules.registry.objects.items()
+            if name[0].isupper() and "Cosine" not in name
+        },
         "LearningRateSchedule": schedules.LearningRateSchedule,
         "serialize": schedules.serialize,
         "deserialize": schedules.deserialize,

@@ -110,3 +110,97 @@ class PolynomialDecay(LearningRateSchedule):
 
 
 serialize, deserialize = registry.serialize, registry.deserialize
+
+
+class _Cosine(LearningRateSchedule):
+    """A schedule that a function of ``tf.train`` computes, of the rate, the number of updates and these arguments."""
+
+    function: str
+
+    def __call__(self, step: Any) -> Any:
+        rate, *others = (getattr(self, name) for name in self._names[:-1])
+        return getattr(tf.train, self.function)(rate, step, *others)
+
+
+@registry.add()
+class CosineDecay(_Cosine):
+    """Half a cosine from the rate to ``alpha`` times it, over ``decay_steps`` updates."""
+
+    _names = ("initial_learning_rate", "decay_steps", "alpha", "name")
+    function = "cosine_decay"
+
+    def __init__(
+        self, initial_learning_rate: float, decay_steps: float, alpha: float = 0.0, name: str | None = None
+    ) -> None:
+        self.initial_learning_rate, self.decay_steps, self.alpha, self.name = (
+            initial_learning_rate,
+            decay_steps,
+            alpha,
+            name,
+        )
+
+
+@registry.add()
+class CosineDecayRestarts(_Cosine):
+    """Cosine decay that starts again, each period ``t_mul`` times longer and ``m_mul`` times lower."""
+
+    _names = ("initial_learning_rate", "first_decay_steps", "t_mul", "m_mul", "alpha", "name")
+    function = "cosine_decay_restarts"
+
+    def __init__(
+        self,
+        initial_learning_rate: float,
+        first_decay_steps: float,
+        t_mul: float = 2.0,
+        m_mul: float = 1.0,
+        alpha: float = 0.0,
+        name: str | None = None,
+    ) -> None:
+        self.initial_learning_rate, self.first_decay_steps = initial_learning_rate, first_decay_steps
+        self.t_mul, self.m_mul, self.alpha, self.name = t_mul, m_mul, alpha, name
+
+
+@registry.add()
+class LinearCosineDecay(_Cosine):
+    """A falling line times a cosine, over ``decay_steps`` updates."""
+
+    _names = ("initial_learning_rate", "decay_steps", "num_periods", "alpha", "beta", "name")
+    function = "linear_cosine_decay"
+
+    def __init__(
+        self,
+        initial_learning_rate: float,
+        decay_steps: float,
+        num_periods: float = 0.5,
+        alpha: float = 0.0,
+        beta: float = 0.001,
+        name: str | None = None,
+    ) -> None:
+        self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
+        self.num_periods, self.alpha, self.beta, self.name = num_periods, alpha, beta, name
+
+
+@registry.add()
+class NoisyLinearCosineDecay(_Cosine):
+    """Linear cosine decay with noise on the line, whose variance falls."""
+
+    _names = (
+        *("initial_learning_rate", "decay_steps", "initial_variance", "variance_decay"),
+        *("num_periods", "alpha", "beta", "name"),
+    )
+    function = "noisy_linear_cosine_decay"
+
+    def __init__(
+        self,
+        initial_learning_rate: float,
+        decay_steps: float,
+        initial_variance: float = 1.0,
+        variance_decay: float = 0.55,
+        num_periods: float = 0.5,
+        alpha: float = 0.0,
+        beta: float = 0.001,
+        name: str | None = None,
+    ) -> None:
+        self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
+        self.initial_variance, self.variance_decay = initial_variance, variance_decay
+        self.num_periods, self.alpha, self.beta, self.name = num_periods, alpha, beta, name
