@@ -142,7 +142,7 @@ def _placed(name: str) -> str:
             None,
             None,
             errors.message(
-                f"tf.device({name!r}) under a policy that refuses or tells of copies between devices",
+                f"tf.device({name!r}) under a policy that refuses or reports copies between devices",
                 "the CPU alone, or a policy that lets operands be moved",
                 "tf.enable_eager_execution(device_policy=tf.contrib.eager.DEVICE_PLACEMENT_SILENT)",
             ),
@@ -533,7 +533,7 @@ def enable_eager_execution(config: Any = None, device_policy: Any = None, execut
 
     Args:
         config: a ConfigProto, or `tf.SessionOptions`.
-        device_policy: what to do about operands on other devices: move them (the default), or refuse or tell of it;
+        device_policy: what to do about operands on other devices: move them (the default), refuse, or warn;
             with the latter two ops are placed on the CPU alone.
         execution_mode: ``contrib.eager.SYNC`` or ``ASYNC``; ops are done when they return in any case.
 

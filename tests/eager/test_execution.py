@@ -243,7 +243,7 @@ try:
     with tf.device("/gpu:0"):
         raise AssertionError
 except tf.errors.UnimplementedError as problem:
-    assert "refuses or tells of copies between devices" in str(problem)
+    assert "refuses or reports copies between devices" in str(problem)
 tf.config.experimental.set_device_policy(None)
 with tf.device("/gpu:7"):
     assert float(tf.constant(1.0) + 2.0) == 3.0
