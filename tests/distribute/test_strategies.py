@@ -93,3 +93,24 @@ def test_a_batch_that_replicas_cannot_share_is_refused():
         tf.distribute.InputContext(1, 0, 3).get_per_replica_batch_size(8)
     with tf.Graph().as_default(), pytest.raises(ValueError, match=r"a tf\.distribute\.ReduceOp"):
         tf.distribute.get_strategy().reduce("product", 1.0)
+
+
+def compile_model(strategy):
+    with tf.Graph().as_default(), strategy.scope():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_dim=2)])
+        model.compile("sgd", "mse")
+
+
+def test_keras_models_say_that_they_are_trained_as_one_replica(caplog):
+    compile_model(tf.distribute.OneDeviceStrategy("/cpu:0"))
+    assert not caplog.records
+    compile_model(tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]))
+    assert any("trained as one replica of whole batches" in record.getMessage() for record in caplog.records)
+
+
+def test_keras_models_of_several_processes_are_refused():
+    cluster = tf.train.ClusterSpec({"worker": ["b:1", "c:1"]})
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(cluster, task_type="worker", task_id=0)
+    strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
+    with pytest.raises(tf.errors.UnimplementedError, match="of several processes"):
+        compile_model(strategy)

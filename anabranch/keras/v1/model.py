@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,27 @@ from anabranch.keras.v1.layer import Layer, registry
 from anabranch.keras.v1.network import Network
 from anabranch.keras.v1.nodes import single
 from anabranch.keras.v1.old_spellings import modern
+
+_log = logging.getLogger("anabranch")
+
+
+def _check_strategy(strategy: Any) -> None:
+    """Say what a strategy in scope does not do for a model; refuse one of several processes."""
+    if strategy.num_replicas_in_sync == 1:
+        return
+    what = f"a model compiled in the scope of {type(strategy).__name__}"
+    instead = "strategy.experimental_run(step, iterator) with a step that calls the model's layers"
+    if strategy.num_replicas_in_sync > len(strategy.extended.worker_devices):
+        raise errors.UnimplementedError(
+            None, None, errors.message(f"{what} of several processes", "a strategy of this process", instead)
+        )
+    _log.warning(
+        "%s is trained as one replica of whole batches: batch norms take all rows, and a last batch of fewer rows "
+        "counts by rows. For %d replicas: %s",
+        what,
+        strategy.num_replicas_in_sync,
+        instead,
+    )
 
 
 @registry.add()
@@ -73,6 +95,7 @@ class Model(Network):
         """
         if distribute is not None:
             raise ValueError(errors.message("compile(distribute=...)", "None: one replica", "leave it out"))
+        _check_strategy(tf.distribute.get_strategy())
         self._run_eagerly = bool(kwargs.pop("run_eagerly", False))
         self._function_kwargs = {name: kwargs.pop(name) for name in ("feed_dict", "fetches") if name in kwargs}
         for name in ("cloning", "experimental_run_tf_function", "options", "run_metadata"):
