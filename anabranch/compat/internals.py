@@ -143,7 +143,7 @@ signal.signal signal.fft_ops signal.window_ops signal.shape_ops signal.spectral_
 signal.mfcc_ops signal.dct_ops signal.reconstruction_ops: signal
 linalg.linear_operator_util: @compat.internal.linear_operators.utilities
 linalg.linear_operator_addition: @compat.internal.linear_operators.addition
-linalg.linear_operator_circulant linalg.linear_operator_householder: linalg
+linalg.linear_operator_circulant linalg.linear_operator_householder linalg.linear_operator_toeplitz: linalg
 linalg.linear_operator_zeros: linalg
 weights_broadcast_ops: @losses.broadcasting
 """,
