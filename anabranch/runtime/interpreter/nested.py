@@ -16,6 +16,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from anabranch.core.contract import faults
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
@@ -25,6 +27,7 @@ from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes, list_values
 from anabranch.core.values.dtypes import DType
 from anabranch.rewrite import effects, reach
+from anabranch.runtime.interpreter import lent_variables
 from anabranch.runtime.interpreter import straight_line as straight
 from anabranch.runtime.interpreter.body_plans import BODIES_FOR_A_SEGMENT
 from anabranch.runtime.plans import policy
@@ -136,7 +139,9 @@ def run_item(attempt: Attempt, item: HostItem) -> None:
     operands = _operands(runner, op, item.sources, env)
     entry = item.sources[len(op._inputs) :]
     remembered = attempt.memo.get(op)
-    current = [device_value(env.get(key)) for key in entry if key is not None]
+    if item.lends is None:
+        item.lends = tuple([isinstance(key, StateKey) and lent_variables.only_looks(op, key.maker) for key in entry])
+    current = [_value(env.get(key), lends) for key, lends in zip(entry, item.lends, strict=True) if key is not None]
     if remembered is not None and all(
         list_values.equal(to_host(a), to_host(b)) for a, b in zip(remembered[0], (*operands, *current), strict=True)
     ):
@@ -167,6 +172,13 @@ def run_item(attempt: Attempt, item: HostItem) -> None:
         if value is not None:
             env[written] = value
     _store(runner, op, outputs, env)
+
+
+def _value(value: Any, lends: bool) -> Any:
+    """A variable's value for bodies; without a trace of it where these only look at an array of the host."""
+    if lends and isinstance(value, Version) and isinstance(value.unexposed, np.ndarray):
+        return value.unexposed
+    return device_value(value)
 
 
 def run_channel(runner: Runner, op: Operation, env: dict[ValueKey, Any], step: Step) -> None:

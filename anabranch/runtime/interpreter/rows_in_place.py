@@ -6,8 +6,9 @@ is published. Of the rows that are written the old values are kept, and put back
 
 A version may be taken so if it is a NumPy array that nobody has been given but to look at while a kernel runs
 (:attr:`Version.exposed`), if it is not pinned, and if all other ops of the segment that see it have run and only looked
-at it; programs only look, and are waited for. All else is copied as before: what is fetched as it was, what a read
-hands on, what a nested body writes, what a step writes that may be left at its deadline, or that calls Python.
+at it; programs only look, and are waited for, and so do bodies that gather from it (:mod:`lent_variables`). All else is
+copied as before: what is fetched as it was, what a read hands on, what a nested body writes or keeps, what a step
+writes that may be left at its deadline, or that calls Python.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 from anabranch.core.graph.state_key import StateKey
 from anabranch.runtime.attempt import Attempt
+from anabranch.runtime.interpreter.lent_variables import only_looks
 from anabranch.runtime.plans.items import HostItem, ProgramItem
 from anabranch.runtime.state.borrowing import may_borrow
 from anabranch.runtime.state.slots import Version
@@ -76,7 +78,7 @@ def _positions(attempt: Attempt, item: HostItem) -> tuple[int, ...]:
             if user in plan.lent_reads:
                 if not only_looked_at(user._outputs[0]):
                     return False
-            elif not may_borrow(user.definition):
+            elif not may_borrow(user.definition) and not only_looks(user, key.maker):
                 return False
         return True
 

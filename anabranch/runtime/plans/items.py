@@ -22,6 +22,8 @@ class HostItem:
     """What runs it with the least of frames, False if nothing does; see ``host_ops.short_form``."""
     rows_in_place: tuple[int, ...] | None = None
     """Operands that it may write rows of where they are, once that is known; see ``interpreter/rows_in_place.py``."""
+    lends: tuple[bool, ...] | None = None
+    """Which variables its bodies only look at, once that is known; see ``interpreter/lent_variables.py``."""
     row_update: Any = None
     """What writes rows with the least of frames, False if nothing does; see ``host_ops``."""
 

@@ -152,3 +152,71 @@ def test_a_second_write_of_a_step_copies_and_a_deadline_keeps_the_table():
             options = tf.RunOptions(timeout_in_ms=60_000)
             np.testing.assert_array_equal(session.run(again, feeds, options=options)[3], [5, 9])
             np.testing.assert_array_equal(session.run(table)[3], [5, 9])
+
+
+def _looked_up_in_a_loop(kind, table, count):
+    """A sum that a loop makes of rows of a table, as bodies look at one."""
+
+    def body(i, total):
+        rows = tf.gather(table, [i % 6, 1])
+        if kind == "a read":
+            rows = tf.nn.embedding_lookup(table, [i % 6, 1])
+        elif kind == "a conditional":
+            rows = tf.cond(i > 1, lambda: tf.gather(table, [i % 6, 1]), lambda: tf.gather(table, [0, 0]))
+        elif kind == "a loop":
+            rows = tf.while_loop(lambda j, r: j < 2, lambda j, r: (j + 1, r + tf.gather(table, [j, i % 6])), [0, rows])[
+                1
+            ]
+        elif kind == "the whole":
+            rows = rows + tf.reduce_sum(table)
+        return i + 1, total + tf.reduce_sum(rows**2)
+
+    return tf.while_loop(lambda i, _: i < count, body, [0, 0.0])[1]
+
+
+@pytest.mark.parametrize("resource", [False, True])
+@pytest.mark.parametrize("kind", ["a gather", "a read", "a conditional", "a loop", "the whole"])
+def test_a_loop_that_looks_rows_up(kind, resource, places):
+    results = []
+    for tier in ("interpreted", "compiled"):
+        with tf.Graph().as_default():
+            start = np.linspace(-1, 1, 12, dtype=np.float32).reshape(6, 2)
+            table = tf.get_variable("table", initializer=start, use_resource=resource)
+            count = tf.placeholder(tf.int32, [])
+            loss = _looked_up_in_a_loop(kind, table, count)
+            step = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
+            with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+                session.run(tf.global_variables_initializer())
+                before = session.run(table)
+                losses = [session.run([loss, step], {count: trips})[0] for trips in (3, 5, 2, 4, 6, 1)]
+                np.testing.assert_array_equal(before, start)
+                results.append([*losses, session.run(table)])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4)
+    if kind == "the whole":
+        assert not places
+    elif not resource:
+        assert len(places) > 3
+
+
+def test_what_a_loop_has_kept_of_a_table_stays(places):
+    """A body that hands the table on, or keeps it in a list, has it as it was."""
+    with tf.Graph().as_default():
+        table = tf.get_variable("table", initializer=np.ones((6, 2), np.float32))
+        kept = tf.TensorArray(tf.float32, 2)
+        end = tf.while_loop(
+            lambda i, *_: i < 2,
+            lambda i, kept, last: (i + 1, kept.write(i, table), table + 0.0 * last),
+            [0, kept, tf.zeros([6, 2])],
+        )
+        with tf.control_dependencies([end[2]]):
+            write = tf.scatter_add(table, [1, 2], tf.ones([2, 2]))
+        with tf.control_dependencies([write]):
+            stacked = end[1].stack()
+        with tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(3):
+                before = session.run(table)
+                found = session.run([stacked, write.op])[0]
+                np.testing.assert_array_equal(found, np.stack([before, before]))
+    assert not places
