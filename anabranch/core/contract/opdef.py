@@ -210,6 +210,7 @@ class OpDefinition:
     cost: Cost = Cost.ELEMENTS
     straight: Callable[..., Any] | None = None
     any_size: Callable[..., Any] | None = None
+    of_sizes: Callable[..., Any] | None = None
     by_rows: Callable[..., Any] | None = None
     role: Role | None = None
     meets: Callable[..., Meeting] | None = None
@@ -558,6 +559,8 @@ def _claims(
         _refuse(type_name, f"straight code of a {effect.kind} op", "a pure op", "remove the field")
     if fields.get("any_size") is not None and effect.kind != "pure":
         _refuse(type_name, f"a form for any size of a {effect.kind} op", "a pure op", "remove the field")
+    if fields.get("of_sizes") is not None and effect.kind != "pure":
+        _refuse(type_name, f"a form for sizes of a {effect.kind} op", "a pure op", "remove the field")
     if fields.get("by_rows") is not None and (effect.kind != "pure" or elementwise):
         _refuse(
             type_name,

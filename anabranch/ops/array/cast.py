@@ -25,7 +25,7 @@ from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, shapes
 from anabranch.ops.math.binary import check_broadcast
 from anabranch.ops.math.unary import is_sparse_tensor, with_values
-from anabranch.ops.shared import open_forms
+from anabranch.ops.shared import open_forms, size_forms
 from anabranch.ops.shared.broadcast_gradients import conj, mul, neg, reciprocal, reduce_broadcast
 from anabranch.ops.shared.numerics import COMPLEX, is_floating, make_complex
 
@@ -101,6 +101,7 @@ class Cast(Op):
     attrs = {"SrcT": Type(), "DstT": Type(), "Truncate": Bool(False)}
     effect = PURE
     any_size = open_forms.cast
+    of_sizes = size_forms.same
     role = Role.CAST
     shape = inference.unchanged
 

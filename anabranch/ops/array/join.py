@@ -12,7 +12,7 @@ from anabranch.core.contract.opdef import Shape as ShapeAttr
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.values import shapes
-from anabranch.ops.shared import open_forms, row_rules, unchecked
+from anabranch.ops.shared import open_forms, row_rules, size_forms, unchecked
 from anabranch.ops.shared.array_rules import (
     Index,
     axis_in,
@@ -37,6 +37,7 @@ class Pack(Op):
     by_rows = row_rules.new_axis(of_first=False)
     straight = unchecked.pack
     any_size = open_forms.pack
+    of_sizes = size_forms.packed
     role = Role.JOIN
     moves = True
 
@@ -284,6 +285,7 @@ class ConcatV2(Op):
     by_rows = row_rules.concat
     straight = unchecked.concat
     any_size = open_forms.concat
+    of_sizes = size_forms.joined
     role = Role.JOIN
     moves = True
     compile_time = ("axis",)
@@ -350,6 +352,7 @@ class ConcatOffset(Op):
     signature = "concat_dim: int32, shape: N * shape_type -> offset: N * shape_type"
     attrs = {"N": Int(minimum=2), "shape_type": Index()}
     effect = PURE
+    of_sizes = size_forms.offsets
     gradient = NotDifferentiable("positions are integers")
 
     def shape(c):

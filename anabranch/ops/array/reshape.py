@@ -13,7 +13,7 @@ from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op
 from anabranch.core.contract.opdef import Shape as ShapeAttr
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
-from anabranch.ops.shared import open_forms, row_rules, unchecked
+from anabranch.ops.shared import open_forms, row_rules, size_forms, unchecked
 from anabranch.ops.shared.array_rules import Index, dense, ints, refuse, require, shape_of
 
 _INTEGERS = NotDifferentiable("a shape is made of integers")
@@ -27,6 +27,7 @@ class Shape(Op):
     effect = PURE
     role = Role.SHAPE
     shape_only = True
+    of_sizes = size_forms.shape
     gradient = _INTEGERS
 
     def shape(c):
@@ -70,6 +71,7 @@ class Size(Op):
     attrs = {"T": Type(), "out_type": Index()}
     effect = PURE
     shape_only = True
+    of_sizes = size_forms.count
     gradient = _INTEGERS
     shape = inference.scalar
 
@@ -120,6 +122,7 @@ class Reshape(Op):
     by_rows = row_rules.reshape
     straight = unchecked.reshape
     any_size = open_forms.reshape
+    of_sizes = size_forms.same
     moves = True
     compile_time = ("shape",)
     gradient = _shape_gradient(2)
@@ -248,6 +251,7 @@ class ExpandDims(Op):
     attrs = {"T": Type(), "Tdim": Index()}
     effect = PURE
     any_size = open_forms.expand_dims
+    of_sizes = size_forms.same
     straight = unchecked.new_axis
     by_rows = row_rules.axes_behind(1)
     moves = True

@@ -27,7 +27,7 @@ from anabranch.ops.array.slice_regions import (
     sliced_shape,
     take,
 )
-from anabranch.ops.shared import open_forms, row_rules, unchecked
+from anabranch.ops.shared import open_forms, row_rules, size_forms, unchecked
 from anabranch.ops.shared.array_rules import dense, ints, refuse, require, shape_of
 
 
@@ -130,6 +130,7 @@ class StridedSlice(Op):
     attrs = {**_SLICE_ATTRS, "Index": Type("int16 int32 int64")}
     effect = PURE
     any_size = open_forms.strided
+    of_sizes = size_forms.subscript
     straight = _always_there
     by_rows = row_rules.strided_slice
     role = Role.SUBSCRIPT
@@ -351,6 +352,7 @@ class Slice(Op):
     attrs = {"T": Type(), "Index": Type("int32 int64")}
     effect = PURE
     any_size = open_forms.window
+    of_sizes = size_forms.part
     ranks = {"begin": 1, "size": 1}
     by_rows = row_rules.slices
     straight = unchecked.window

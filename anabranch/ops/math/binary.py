@@ -19,7 +19,7 @@ from anabranch.core.contract.opdef import PURE, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.values import dtypes, spare_arrays
 from anabranch.ops.math import xla_trigonometry
-from anabranch.ops.shared import open_forms, unchecked
+from anabranch.ops.shared import open_forms, size_forms, unchecked
 from anabranch.ops.shared.broadcast_gradients import (
     add,
     conj,
@@ -356,6 +356,7 @@ _binary(
     symbol="+",
     straight=unchecked.ufunc(np.add),
     any_size=open_forms.ufunc(np.add),
+    of_sizes=size_forms.add,
 )
 _binary(
     "AddV2",
@@ -369,6 +370,7 @@ _binary(
     symbol="+",
     straight=unchecked.ufunc(np.add),
     any_size=open_forms.ufunc(np.add),
+    of_sizes=size_forms.add,
 )
 _binary(
     "Sub",
@@ -380,6 +382,7 @@ _binary(
     symbol="-",
     straight=unchecked.ufunc(np.subtract),
     any_size=open_forms.ufunc(np.subtract),
+    of_sizes=size_forms.subtract,
 )
 _binary(
     "Mul",
@@ -391,6 +394,7 @@ _binary(
     commutative=True,
     straight=unchecked.ufunc(np.multiply),
     any_size=open_forms.ufunc(np.multiply),
+    of_sizes=size_forms.multiply,
 )
 _binary(
     "Div",
@@ -478,6 +482,7 @@ _binary(
     _choice_gradient("GreaterEqual"),
     straight=unchecked.ufunc(np.maximum),
     any_size=open_forms.ufunc(np.maximum),
+    of_sizes=size_forms.maximum,
     value=partial_value_of(max),
 )
 _binary(
@@ -488,6 +493,7 @@ _binary(
     _choice_gradient("LessEqual"),
     straight=unchecked.ufunc(np.minimum),
     any_size=open_forms.ufunc(np.minimum),
+    of_sizes=size_forms.minimum,
     value=partial_value_of(min),
 )
 _binary(

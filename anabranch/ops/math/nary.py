@@ -17,7 +17,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes, shapes
-from anabranch.ops.shared import open_forms, unchecked
+from anabranch.ops.shared import open_forms, size_forms, unchecked
 from anabranch.ops.shared.numerics import NUMBERS
 
 
@@ -91,6 +91,7 @@ class BroadcastGradientArgs(Op):
     signature = "s0: T, s1: T -> r0: T, r1: T"
     attrs = {"T": Type("int32 int64", "int32")}
     effect = PURE
+    of_sizes = size_forms.gradient_axes
     gradient = NotDifferentiable("it is a function of shapes")
 
     def shape(c):

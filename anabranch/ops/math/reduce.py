@@ -17,7 +17,7 @@ from anabranch.core.contract.opdef import PURE, Bool, NotDifferentiable, Type, d
 from anabranch.core.graph.build import build
 from anabranch.core.values import dtypes, shapes
 from anabranch.ops.math import xla_reductions
-from anabranch.ops.shared import open_forms, row_rules, unchecked
+from anabranch.ops.shared import open_forms, row_rules, size_forms, unchecked
 from anabranch.ops.shared.array_rules import INDEX, NUMBERS, dense, known, like, refuse, shape_of
 from anabranch.ops.shared.widening import widen
 
@@ -338,6 +338,7 @@ for _name, _doc, _types, _reduce, _gradient in (
         signature=f"input: {_kind}, reduction_indices: Tidx -> output: {_kind}",
         straight=_STRAIGHT.get(_name),
         any_size=_ANY_SIZE.get(_name),
+        of_sizes=size_forms.product if _name == "Prod" else None,
         by_rows=row_rules.axes_behind(),
         attrs={"keep_dims": Bool(False)}
         | ({} if _types is None else {"T": Type(_types)})

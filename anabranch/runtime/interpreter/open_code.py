@@ -45,6 +45,7 @@ MOST_KEPT = 512
 MOST_BYTES = 4096
 """Of a value that follows from shapes, and is kept."""
 _ARRAYS = (np.ndarray, np.generic)
+_ZEROS = bytes(16)
 _FILE = "<code for any size>"
 
 
@@ -210,7 +211,11 @@ class _FromShapes:
             self._steps = [self._step(op) for op in self.ops]
         values: dict[Any, Any] = dict(self.constants)
         for (root, dtype), shape in zip(self.roots, given, strict=True):
-            values[root] = np.broadcast_to(np.zeros((), dtype), shape)
+            values[root] = (
+                np.broadcast_to(np.zeros((), dtype), shape)
+                if dtype.hasobject
+                else np.ndarray(shape, dtype, _ZEROS, 0, (0,) * len(shape))
+            )
         for op, sources, checks, kernel, context in self._steps:
             operands = [values[key] for key in sources]
             if checks is not None:
@@ -255,6 +260,8 @@ class _Builder:
         self._constant: set[ValueKey] = set(plan.constants)
         self._roots: dict[ValueKey, frozenset[ValueKey]] = {}
         """Of what follows from shapes alone: whose."""
+        self._tuples: dict[ValueKey, str] = {}
+        """Of what of it is computed as tuples of integers: the names of these."""
         self._groups: dict[frozenset[ValueKey], tuple[str, _FromShapes]] = {}
         self._scope: dict[str, Any] = {"Changed": Changed}
         self._lines: list[_Line] = []
@@ -298,12 +305,20 @@ class _Builder:
         if key in self._constant:
             name = self._names[key] = self._bind(self._values[key])
             return name
+        if key in self._tuples:
+            given, name = self._tuples[key], f"w{len(self._scope)}"
+            self._names[key] = name
+            call = f"{name} = {self._bind(_array_of(self._values[key]))}({given})"
+            self._lines.append(_Line(call, [name], [given], False))
+            return name
         return self._from_shapes(key, False)
 
     def _sizes(self, key: ValueKey) -> str:
         """The expression of a value as a tuple of integers."""
         if key in self._constant:
             return self._bind(tuple(np.ravel(self._values[key]).tolist()))
+        if key in self._tuples:
+            return self._tuples[key]
         if key in self._roots:
             return self._from_shapes(key, True)
         return f"tuple({self._names[key]}.ravel().tolist())"
@@ -361,6 +376,7 @@ class _Builder:
         results = kernels.run_on_host(definition, operands, op._attrs, context)
         self._values.update(zip(op._outputs, results, strict=True))
         if self._follows(op, sources, results):
+            self._add_of_sizes(op, sources, operands, results)
             return
         targets = [f"v{output.op._id}_{output.value_index}" for output in op._outputs]
         call, names, may_fail = self._call(op, sources, operands, results, context)
@@ -377,6 +393,8 @@ class _Builder:
             self._constant.add(output)
         if source in self._roots:
             self._roots[output] = self._roots[source]
+        if source in self._tuples:
+            self._tuples[output] = self._tuples[source]
 
     def _follows(self, op: Operation, sources: Sequence[ValueKey], results: Sequence[Any]) -> bool:
         """Whether what an op gives is the same each time, or follows from shapes alone, and is worth keeping."""
@@ -404,6 +422,44 @@ class _Builder:
         else:
             self._constant.update(op._outputs)
         return True
+
+    def _add_of_sizes(
+        self, op: Operation, sources: Sequence[ValueKey], operands: Sequence[Any], results: Sequence[Any]
+    ) -> None:
+        """Compute an op on sizes as one of tuples, if it has such a form."""
+        make = op.definition.of_sizes
+        if make is None or op._outputs[0] in self._constant:
+            return
+        if any(value.dtype.kind != "i" or value.ndim > 1 for value in results):
+            return
+        names = [self._tuple_of(op, key) for key in sources]
+        form = None if None in names else make(operands, [key in self._constant for key in sources], op._attrs)
+        if form is None:
+            return
+        try:
+            shapes_only = op.definition.shape_only
+            found = form(*[value.shape if shapes_only else tuple(np.ravel(value).tolist()) for value in operands])
+        except Changed:
+            return
+        for value, expected in zip([found] if len(results) == 1 else found, results, strict=True):
+            if list(value) != np.ravel(expected).tolist():
+                return
+        targets = [f"z{output.op._id}_{output.value_index}" for output in op._outputs]
+        given = [name for name in names if name is not None]
+        text = f"{', '.join(targets)} = {self._bind(form)}({', '.join(given)})"
+        self._lines.append(_Line(text, targets, _variables(given), False))
+        self._tuples.update(zip(op._outputs, targets, strict=True))
+
+    def _tuple_of(self, op: Operation, key: ValueKey) -> str | None:
+        """The expression of an operand as a tuple of integers, or of its shape if an op looks at no more."""
+        value = self._values[key]
+        if not isinstance(value, _ARRAYS):
+            return None
+        if op.definition.shape_only:
+            return f"{self._names[key]}.shape" if key in self._names else None
+        if key in self._tuples:
+            return self._tuples[key]
+        return self._sizes(key) if key in self._constant and value.dtype.kind == "i" and value.size <= 64 else None
 
     def _is_static(self, key: ValueKey) -> bool:
         return key in self._constant or (isinstance(key, Tensor) and shapes.is_static(key._shape))
@@ -505,6 +561,19 @@ def _variables(names: Sequence[str]) -> list[str]:
 def _held(value: Any) -> Any:
     """A value as kernels take it: an array, or a list."""
     return value if type(value) is np.ndarray or type(value) is HostList else to_host(value)
+
+
+def _array_of(like: Any) -> Callable[[tuple[int, ...]], Any]:
+    """What makes an array of a tuple of sizes."""
+    dtype, is_vector = like.dtype, like.ndim == 1
+
+    def array(sizes: tuple[int, ...]) -> Any:
+        try:
+            return np.array(sizes if is_vector else sizes[0], dtype)
+        except OverflowError:
+            raise Changed from None
+
+    return array
 
 
 def _same(value: Any, expected: Any) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.runtime.interpreter import open_stretches
+from anabranch.runtime.interpreter import open_code, open_stretches
 
 RUNS = 24
 
@@ -230,3 +230,40 @@ def test_what_follows_from_shapes_is_of_the_dtype_of_its_operand(served):
             value = session.run(result, {x: np.ones(size)})
             np.testing.assert_array_equal(value, np.concatenate([np.zeros(size), np.full(size, 6.0)]))
     assert served[0] > 4
+
+
+def _changing_broadcasts(random):
+    """Gradients of broadcasts, of concatenations, of means over all but the last dimension."""
+    x, y = tf.placeholder(tf.float32, [None, 4]), tf.placeholder(tf.float32, [None, 4])
+    weights = tf.Variable(random.randn(4, 4).astype(np.float32))
+    both = tf.matmul(x, weights) * tf.matmul(y, weights) - tf.reduce_mean(y, 0, keepdims=True)
+    joined = tf.concat([both, tf.matmul(x, weights)], 0)
+    parts = tf.reshape(joined, [tf.shape(x)[0] * 2, -1, 2])
+    rows = tf.reduce_mean(tf.square(parts), [0, 1]) + tf.cast(tf.size(y), tf.float32)
+    loss = tf.reduce_sum(rows) + tf.reduce_sum(tf.tile(tf.reduce_max(joined, 1, keepdims=True), [1, 3]))
+    step = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
+
+    def feed(count):
+        values = random.randn(2, count, 4).astype(np.float32)
+        return {x: values[0], y: values[1]}
+
+    return [loss, rows, step], feed
+
+
+def test_sizes_that_are_new_are_computed_as_integers(served, monkeypatch):
+    anew = [0]
+    compute = open_code._FromShapes._compute
+
+    def counted(self, given):
+        anew[0] += 1
+        return compute(self, given)
+
+    monkeypatch.setattr(open_code._FromShapes, "_compute", counted)
+    values, _ = _run(_changing_broadcasts, "interpreted", monkeypatch, True)
+    computed = anew[0]
+    expected, _ = _run(_changing_broadcasts, "interpreted", monkeypatch, False)
+    for one, other in zip(values, expected, strict=True):
+        for value, wanted in zip(one, other, strict=True):
+            np.testing.assert_array_equal(value, wanted)
+    assert served[0] > RUNS // 3
+    assert computed < 4 * RUNS
