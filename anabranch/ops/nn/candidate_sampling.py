@@ -60,13 +60,14 @@ def _reserve(c: Any) -> int:
     return RESERVED * int(c.attrs["num_sampled"])
 
 
-def _check_true(ctx: Any, true: Any, attrs: Any, size: int) -> None:
+def _check_true(ctx: Any, true: Any, attrs: Any, size: int | None) -> None:
+    """Refuse true classes of another shape than ``[n, num_true]``; with a size, also those that are not below it."""
     ctx.check(
         true.ndim == 2 and true.shape[1] == attrs["num_true"],
         errors.InvalidArgumentError,
         f"true_classes must have num_true = {attrs['num_true']} columns, got shape {shapes.show(true.shape)}",
     )
-    if true.size and not (ctx.host and row_sums.is_within(true, size)):
+    if size is not None and true.size and not (ctx.host and row_sums.is_within(true, size)):
         wrong = (true < 0) | (true >= size)
         first = ctx.xp.argmax(wrong.reshape(-1))
         ctx.check(
@@ -176,10 +177,18 @@ def _expected(ctx: Any, probability: Any, count: int, tries: Any) -> Any:
     return xp.where(tries == count, once, rejected).astype(np.float32)
 
 
-def _sample(ctx: Any, true: Any, attrs: Any, size: int, draw: Draw, probability: Callable[[Any], Any]) -> Any:
+def _sample(
+    ctx: Any,
+    true: Any,
+    attrs: Any,
+    size: int,
+    draw: Draw,
+    probability: Callable[[Any], Any],
+    only_known: bool = True,
+) -> Any:
     xp = ctx.xp
     count = attrs["num_sampled"]
-    _check_true(ctx, true, attrs, attrs["range_max"])
+    _check_true(ctx, true, attrs, attrs["range_max"] if only_known else None)
     possible = _check_range(ctx, attrs, size)
     if attrs["unique"] and possible:
         candidates, tries = _distinct(ctx, ctx.philox, draw, count)
@@ -328,7 +337,8 @@ class FixedUnigramCandidateSampler(Op):
     """Classes drawn by frequencies of ``unigrams`` or the last column of ``vocab_file``, to the power ``distortion``.
 
     With ``num_shards`` only every ``num_shards``-th class, from ``shard`` on, takes part; classes are numbered, and
-    ``range_max`` counts them, within the shard.
+    ``range_max`` counts them, within the shard. A true class that has no frequency is never drawn: its expected count
+    is 0, as in TensorFlow 1.x.
     """
 
     signature = _SIGNATURE
@@ -387,9 +397,11 @@ class FixedUnigramCandidateSampler(Op):
             return xp.where(uniform < table[0][bucket], bucket, table[1][bucket])
 
         def probability(classes):
-            return table[2][classes]
+            known = (classes >= 0) & (classes < size)
+            return xp.where(known, table[2][xp.where(known, classes, 0)], np.float32(0))
 
-        return _sample(ctx, inputs[0], attrs, int(np.count_nonzero(weights)), draw, probability)
+        drawn = int(np.count_nonzero(weights))
+        return _sample(ctx, inputs[0], attrs, drawn, draw, probability, only_known=False)
 
 
 # ------------------------------------------------------------------------------------------- learned class frequencies

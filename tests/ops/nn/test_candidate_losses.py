@@ -188,3 +188,17 @@ def test_distinct_candidates_are_the_first_of_the_sequence_of_draws(name: str, c
         share = np.log((found.sampled_candidates + 2.0) / (found.sampled_candidates + 1.0)) / np.log(classes + 1.0)
     expected = share * count if tries == count else -np.expm1(tries * np.log1p(-share))
     np.testing.assert_allclose(found.sampled_expected_count, expected, 1e-5)
+
+
+def test_true_classes_without_a_frequency_are_never_drawn():
+    """Expected counts as TensorFlow 1.15 gave them."""
+    for unique in (False, True):
+        options = {"unigrams": [1, 2, 3, 4, 5], "distortion": 0.75 if unique else 1.0, "seed": 1}
+        classes = [[1, 5, -1, 9]]
+        for tier in ("interpreted", "compiled"):
+            with tf.Graph().as_default(), tf.Session(config=SessionOptions(tier=tier)) as session:
+                drawn = tf.nn.fixed_unigram_candidate_sampler(classes, 4, 3, unique, 5, **options)
+                found = session.run(drawn.true_expected_count)[0]
+            np.testing.assert_array_equal(found[1:], 0)
+            if not unique:  # else it depends on the number of tries
+                np.testing.assert_allclose(found[0], 0.4, rtol=1e-6)
