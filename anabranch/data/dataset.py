@@ -586,8 +586,8 @@ class Dataset(structure.OfElements):
 
     def with_options(self, options: Options) -> Dataset:
         """The same elements, gone through with these options, and those that it has."""
-        if options is None or not isinstance(options, Options):
-            raise ValueError(errors.message(f"options={options!r}", "a tf.data.Options", "tf.data.Options()"))
+        if not isinstance(options, Options):
+            raise TypeError(errors.message(f"options={options!r}", "a tf.data.Options", "tf.data.Options()"))
         self.options().merge(options)
         return Dataset(self._variant_tensor, self._spec, (self,), options)
 

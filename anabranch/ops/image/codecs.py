@@ -493,35 +493,58 @@ class EncodeJpeg(Op):
         return ()
 
     def host_kernel(ctx, inputs, attrs):
-        array = np.asarray(inputs[0])
-        _within(ctx, "quality must", attrs["quality"], 0, 100)
-        for density in ("x_density", "y_density"):
-            _within(ctx, f"{density} must", attrs[density], -(1 << 31), (1 << 31) - 1)
-        wanted = {"grayscale": 1, "rgb": 3}.get(attrs["format"])
-        if array.ndim != 3 or array.shape[2] not in ((wanted,) if wanted else (1, 3)):
-            raise _bad(
-                f"an image of shape {shapes.show(array.shape)}",
-                f"{wanted or '1 or 3'} channels",
-                "tf.image.rgb_to_grayscale",
-            )
-        if attrs["xmp_metadata"]:
-            raise errors.UnimplementedError(
-                None, None, errors.message("xmp_metadata", "a file without it", "leave xmp_metadata out")
-            )
-        file = io.BytesIO()
-        density = (attrs["x_density"], attrs["y_density"])
-        if attrs["density_unit"] == "cm":
-            density = (round(density[0] * 2.54), round(density[1] * 2.54))
-        _image_of(array).save(
-            file,
-            "JPEG",
-            quality=attrs["quality"],
-            progressive=attrs["progressive"],
-            optimize=attrs["optimize_size"],
-            subsampling=2 if attrs["chroma_downsampling"] else 0,
-            dpi=density,
+        return _jpeg_file(ctx, np.asarray(inputs[0]), attrs["quality"], attrs)
+
+
+class EncodeJpegVariableQuality(Op):
+    """A JPEG file of an image, uint8 ``[height, width, 1 or 3]``, of a quality that is computed, 0 to 100."""
+
+    signature = "images: uint8, quality: int32 -> contents: string"
+    effect = PURE
+    gradient = _NO_GRADIENT
+
+    def shape(c):
+        c.with_rank("images", 3)
+        c.with_rank("quality", 0)
+        return ()
+
+    def host_kernel(ctx, inputs, attrs):
+        return _jpeg_file(ctx, np.asarray(inputs[0]), int(inputs[1]), _USUAL)
+
+
+_USUAL = {name: attr.default for name, attr in EncodeJpeg.attrs.items()}
+
+
+def _jpeg_file(ctx: Any, array: np.ndarray, quality: int, attrs: dict[str, Any]) -> np.ndarray:
+    """A scalar with the bytes of a JPEG file, in the form that the attributes of `EncodeJpeg` say."""
+    _within(ctx, "quality must", quality, 0, 100)
+    for density in ("x_density", "y_density"):
+        _within(ctx, f"{density} must", attrs[density], -(1 << 31), (1 << 31) - 1)
+    wanted = {"grayscale": 1, "rgb": 3}.get(attrs["format"])
+    if array.ndim != 3 or array.shape[2] not in ((wanted,) if wanted else (1, 3)):
+        raise _bad(
+            f"an image of shape {shapes.show(array.shape)}",
+            f"{wanted or '1 or 3'} channels",
+            "tf.image.rgb_to_grayscale",
         )
-        return _text(file.getvalue())
+    if attrs["xmp_metadata"]:
+        raise errors.UnimplementedError(
+            None, None, errors.message("xmp_metadata", "a file without it", "leave xmp_metadata out")
+        )
+    file = io.BytesIO()
+    densities = (attrs["x_density"], attrs["y_density"])
+    if attrs["density_unit"] == "cm":
+        densities = (round(densities[0] * 2.54), round(densities[1] * 2.54))
+    _image_of(array).save(
+        file,
+        "JPEG",
+        quality=quality,
+        progressive=attrs["progressive"],
+        optimize=attrs["optimize_size"],
+        subsampling=2 if attrs["chroma_downsampling"] else 0,
+        dpi=densities,
+    )
+    return _text(file.getvalue())
 
 
 class EncodePng(Op):

@@ -205,6 +205,59 @@ def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
     return adjust_hue(image, random_uniform([], -max_delta, max_delta, seed=seed))
 
 
+@public("image.adjust_jpeg_quality")
+def adjust_jpeg_quality(image: Any, jpeg_quality: Any, name: str | None = None) -> Tensor:
+    """An image as it comes out of a JPEG file of a quality.
+
+    Args:
+        image: ``[height, width, 1 or 3]``, uint8 or floats from 0 to 1.
+        jpeg_quality: 0 (small) to 100 (good), a Python integer or an int32 scalar.
+        name: of the operations.
+
+    Returns:
+        An image of the same shape and dtype.
+
+    Raises:
+        InvalidArgumentError: in the step, if the quality is not in that range.
+
+    Example::
+
+        worse = tf.image.adjust_jpeg_quality(image, 30)
+    """
+    with name_scope(name, "adjust_jpeg_quality", [image]):
+        image = convert_to_tensor(image, name="image")
+        quality = convert_to_tensor(jpeg_quality, dtype=dtypes.int32)
+        file = build("EncodeJpegVariableQuality", convert_image_dtype(image, dtypes.uint8), quality)
+        return convert_image_dtype(build("DecodeJpeg", file), image.dtype.base)
+
+
+@public("image.random_jpeg_quality")
+def random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: int | None = None) -> Tensor:
+    """An image as it comes out of a JPEG file of a random quality from ``[min_jpeg_quality, max_jpeg_quality)``.
+
+    See :func:`adjust_jpeg_quality` for images.
+
+    Raises:
+        ValueError: the range is empty or leaves 0 to 100.
+
+    Example::
+
+        worse = tf.image.random_jpeg_quality(image, 40, 95)
+    """
+    ends = min_jpeg_quality, max_jpeg_quality
+    if min(ends) < 0 or max(ends) > 100:
+        raise ValueError(
+            "jpeg encoding range must be between 0 and 100.\n"
+            + errors.message(f"{ends[0]} to {ends[1]}", "a range within 0 to 100", "random_jpeg_quality(x, 40, 95)")
+        )
+    if ends[0] >= ends[1]:
+        raise ValueError(
+            "`min_jpeg_quality` must be less than `max_jpeg_quality`.\n"
+            + errors.message(f"{ends[0]} to {ends[1]}", "a range", "random_jpeg_quality(x, 40, 95)")
+        )
+    return adjust_jpeg_quality(image, random_uniform([], *ends, dtype=dtypes.int32, seed=seed))
+
+
 @public("image.rgb_to_grayscale")
 def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
     """Images of one channel: ``0.2989 red + 0.587 green + 0.114 blue``."""

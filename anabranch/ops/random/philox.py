@@ -7,6 +7,7 @@ bits, which XLA does well.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -59,21 +60,28 @@ _FEW = 8
 
 def _few_blocks(philox: tuple[Any, Any], offsets: Any) -> list[Any]:
     """The same for a few offsets, number by number."""
-    key, counter = ([int(word) & _LOW for word in words] for words in philox)
-    start = counter[0] | counter[1] << 32 | counter[2] << 64 | counter[3] << 96
-    lanes: list[list[int]] = [[], [], [], []]
-    for offset in np.asarray(offsets).reshape(-1).tolist():
+    found = _few_words(philox, np.asarray(offsets).reshape(-1).tolist())
+    return [np.array(found[lane::4], np.uint32).reshape(np.shape(offsets)) for lane in range(4)]
+
+
+def _few_words(philox: tuple[Any, Any], offsets: Iterable[int]) -> list[int]:
+    """The words of the blocks at a few offsets, one block behind the other."""
+    (first_key, second_key), (w0, w1, w2, w3) = philox
+    first_key, second_key = int(first_key) & _LOW, int(second_key) & _LOW
+    start = int(w0) & _LOW | (int(w1) & _LOW) << 32 | (int(w2) & _LOW) << 64 | (int(w3) & _LOW) << 96
+    found: list[int] = []
+    for offset in offsets:
         position = start + offset
-        word0, word1, word2, word3 = (position >> 32 * lane & _LOW for lane in range(4))
-        key0, key1 = key
+        word0, word1 = position & _LOW, position >> 32 & _LOW
+        word2, word3 = position >> 64 & _LOW, position >> 96 & _LOW
+        key0, key1 = first_key, second_key
         for _ in range(10):
             product0, product1 = word0 * _MULTIPLY_0, word2 * _MULTIPLY_1
             word0, word1 = product1 >> 32 ^ word1 ^ key0, product1 & _LOW
             word2, word3 = product0 >> 32 ^ word3 ^ key1, product0 & _LOW
             key0, key1 = key0 + _WEYL_0 & _LOW, key1 + _WEYL_1 & _LOW
-        for lane, word in zip(lanes, (word0, word1, word2, word3), strict=True):
-            lane.append(word)
-    return [np.array(lane, np.uint32).reshape(np.shape(offsets)) for lane in lanes]
+        found += (word0, word1, word2, word3)
+    return found
 
 
 _FACTORS = np.array([_MULTIPLY_0, _MULTIPLY_1], np.uint64)
@@ -132,6 +140,8 @@ def pairs(xp: Any, philox: tuple[Any, Any], count: int) -> tuple[Any, Any]:
 
 
 def _host_blocks(philox: tuple[Any, Any], number: int) -> np.ndarray:
+    if number <= _FEW:
+        return np.array(_few_words(philox, range(number)), np.uint32).reshape(number, 4)
     words = np.empty((number, 4), np.uint32)
     for start in range(0, number, CHUNK):
         offsets = np.arange(start, min(start + CHUNK, number), dtype=np.uint64)

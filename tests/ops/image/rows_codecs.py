@@ -9,7 +9,7 @@ OPS = (
     "ResizeBilinear", "ResizeBilinearGrad", "ResizeBicubic", "ResizeBicubicGrad", "ResizeNearestNeighbor",
     "ResizeNearestNeighborGrad", "ResizeArea", "RGBToHSV", "HSVToRGB", "AdjustContrastv2", "AdjustHue",
     "AdjustSaturation", "DecodeJpeg", "DecodeAndCropJpeg", "ExtractJpegShape", "DecodePng", "DecodeBmp", "DecodeGif",
-    "DecodeImage", "EncodeJpeg", "EncodePng", "ReadFile", "WriteFile", "MatchingFiles",
+    "DecodeImage", "EncodeJpeg", "EncodeJpegVariableQuality", "EncodePng", "ReadFile", "WriteFile", "MatchingFiles",
 )  # fmt: skip
 
 ROWS = [elsewhere(name, FILE, name) for name in OPS]

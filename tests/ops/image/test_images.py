@@ -2,7 +2,8 @@
 
 Ops: ResizeBilinear, ResizeBilinearGrad, ResizeBicubic, ResizeBicubicGrad, ResizeNearestNeighbor,
 ResizeNearestNeighborGrad, ResizeArea, RGBToHSV, HSVToRGB, AdjustContrastv2, AdjustHue, AdjustSaturation, DecodeJpeg,
-DecodeAndCropJpeg, ExtractJpegShape, DecodePng, DecodeBmp, DecodeGif, DecodeImage, EncodeJpeg, EncodePng, ReadFile,
+DecodeAndCropJpeg, ExtractJpegShape, DecodePng, DecodeBmp, DecodeGif, DecodeImage, EncodeJpeg,
+EncodeJpegVariableQuality, EncodePng, ReadFile,
 WriteFile, MatchingFiles.
 """
 
@@ -272,3 +273,26 @@ def test_jpeg_files_are_told_by_their_beginning():
         )
         assert session.run(tf.image.is_jpeg(files)).tolist() == [True, False, False]
         assert tf.io.is_jpeg is tf.image.is_jpeg
+
+
+def test_jpeg_quality_may_be_computed():
+    pixels = (np.random.RandomState(1).rand(12, 10, 3) * 255).astype(np.uint8)
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(3)
+        quality = tf.placeholder(tf.int32, [])
+        floats = tf.image.convert_image_dtype(pixels, tf.float32)
+        worse = tf.image.adjust_jpeg_quality(pixels, quality)
+        scaled = tf.image.adjust_jpeg_quality(floats, 50)
+        found, as_floats = session.run([worse, scaled], {quality: 50})
+        assert found.ravel()[:6].tolist() == [125, 151, 140, 29, 53, 40]  # TensorFlow 1.15's
+        np.testing.assert_allclose(as_floats * 255, found, atol=1e-3)
+        file = tf.image.encode_jpeg(pixels, quality=7)
+        np.testing.assert_array_equal(session.run(worse, {quality: 7}), session.run(tf.image.decode_jpeg(file)))
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"quality must be in \[0,100\], got 101"):
+            session.run(worse, {quality: 101})
+        drawn = tf.image.random_jpeg_quality(pixels, 20, 90, seed=1)
+        first = session.run(drawn)
+        assert any(not np.array_equal(first, session.run(drawn)) for _ in range(5))
+    for ends, text in (((-1, 5), "between 0 and 100"), ((5, 101), "between 0 and 100"), ((5, 5), "must be less than")):
+        with pytest.raises(ValueError, match=text):
+            tf.image.random_jpeg_quality(pixels, *ends)
