@@ -113,7 +113,7 @@ def test_options_are_merged():
         (lambda: D.from_tensors([1, 2]).padded_batch(2, [3], 1.5), TypeError, "does not match output type"),
         (lambda: D.range(3).reduce(0, lambda s, x: x), TypeError, "must match the initial state"),
         (lambda: iter(D.range(3)), RuntimeError, "only supported inside of tf.function"),
-        (lambda: D.range(3).with_options(None), ValueError, "a tf.data.Options"),
+        (lambda: D.range(3).with_options(None), TypeError, "a tf.data.Options"),
         (lambda: tf.data.Iterator(None, None, None, None, None), ValueError, "must be specified"),
     ],
 )
