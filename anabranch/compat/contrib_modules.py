@@ -13,8 +13,16 @@ _TEXT = {
     "all_reduce": """
     python: all_reduce
     """,
+    "bayesflow": """
+    python.ops: monte_carlo monte_carlo_impl stochastic_gradient_estimators stochastic_graph stochastic_graph_impl
+        stochastic_tensor stochastic_tensor_impl
+    """,
     "checkpoint": """
     python: containers python_state split_dependency visualize
+    """,
+    "constrained_optimization": """
+    python: candidates constrained_minimization_problem constrained_optimizer external_regret_optimizer
+        swap_regret_optimizer
     """,
     "copy_graph": """
     python.util: copy_elements
@@ -74,6 +82,9 @@ _TEXT = {
     python.ops: dense_image_warp distort_image_ops image_ops interpolate_spline
         single_image_random_dot_stereograms sparse_image_warp
     """,
+    "input_pipeline": """
+    python.ops: input_pipeline_ops
+    """,
     "integrate": """
     python.ops: odes
     """,
@@ -107,8 +118,15 @@ _TEXT = {
     "mixed_precision": """
     python: loss_scale_manager loss_scale_optimizer
     """,
+    "model_pruning": """
+    python: learning pruning pruning_utils strip_pruning_vars_lib
+    python.layers: core_layers layers rnn_cells
+    """,
     "nccl": """
     python.ops: nccl_ops
+    """,
+    "nearest_neighbor": """
+    python.ops: nearest_neighbor_ops
     """,
     "nn": """
     python.ops: alpha_dropout cross_entropy fwd_gradients sampling_ops scaled_softplus
@@ -120,6 +138,12 @@ _TEXT = {
         nadam_optimizer powersign reg_adagrad_optimizer shampoo sign_decay variable_clipping_optimizer
         weight_decay_optimizers
     """,
+    "optimizer_v2": """
+    .: adadelta adagrad adam gradient_descent momentum optimizer_v2 optimizer_v2_symbols rmsprop
+    """,
+    "periodic_resample": """
+    python.ops: periodic_resample_op
+    """,
     "predictor": """
     .: contrib_estimator_predictor core_estimator_predictor predictor predictor_factories saved_model_predictor
     """,
@@ -128,6 +152,9 @@ _TEXT = {
     """,
     "recurrent": """
     python.ops: functional_rnn recurrent
+    """,
+    "reduce_slice_ops": """
+    python.ops: reduce_slice_ops
     """,
     "resampler": """
     python.ops: resampler_ops
@@ -154,6 +181,9 @@ _TEXT = {
     """,
     "sparsemax": """
     python.ops: sparsemax sparsemax_loss
+    """,
+    "text": """
+    python.ops: skip_gram_ops
     """,
     "tfprof": """
     python.tools.tfprof: model_analyzer

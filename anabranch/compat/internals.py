@@ -370,6 +370,27 @@ quantize_graph: contrib.quantize
 """,
     "contrib.quantize.python.",
 )
+_table(
+    """
+pruning: contrib.model_pruning
+layers.core_layers: @contrib.model_pruning.core_layers @contrib.model_pruning.masks
+learning: @contrib.model_pruning.learning
+""",
+    "contrib.model_pruning.python.",
+)
+_table(
+    """
+monte_carlo monte_carlo_impl: contrib.bayesflow.monte_carlo @contrib.bayesflow.monte_carlo
+stochastic_gradient_estimators: contrib.bayesflow.stochastic_gradient_estimators
+stochastic_graph stochastic_graph_impl: contrib.bayesflow.stochastic_graph @contrib.bayesflow.surrogate_losses
+stochastic_tensor stochastic_tensor_impl: contrib.bayesflow.stochastic_tensor @contrib.bayesflow.stochastic_tensors
+""",
+    "contrib.bayesflow.python.ops.",
+)
+_table(
+    "external_regret_optimizer swap_regret_optimizer: @contrib.constrained_optimization.games",
+    "contrib.constrained_optimization.python.",
+)
 # Where modules of some parts of tf.contrib look besides.
 _BESIDE_CONTRIB = {
     "contrib.rnn": " nn.rnn_cell @compat.internal.layer_names @compat.internal.private_names",

@@ -193,7 +193,7 @@ class Optimizer(Trackable):
                     "v = tf.get_variable(name, shape)",
                 )
             )
-        grads = gradients(
+        grads = self._gradients(
             loss,
             [target_of(variable) for variable in chosen],
             grad_ys=grad_loss,
@@ -232,7 +232,9 @@ class Optimizer(Trackable):
             if isinstance(variable, Tensor):
                 raise NotImplementedError(
                     "Trying to update a Tensor\n"
-                    + errors.message(f"a gradient for the tensor {variable.name!r}", "a variable", "tf.Variable(value)")
+                    + errors.message(
+                        f"a gradient for the tensor {_shown(variable)!r}", "a variable", "tf.Variable(value)"
+                    )
                 )
             if not isinstance(variable, Variable):
                 raise TypeError(
@@ -254,17 +256,17 @@ class Optimizer(Trackable):
             self._create_slots(var_list)
         updates = []
         with builder.name_scope(name or self._name) as scope:
-            self._prepare()
+            self._begin()
             for grad, variable in pairs:
                 if grad is None:
                     continue
                 with builder.name_scope("update_" + variable._shared_name), builder.colocate_with(variable):
                     updates.append(self._update(grad, variable))
             if global_step is None:
-                train_op: Any = self._finish(updates, scope)
+                train_op: Any = self._end(updates, scope)
             else:
                 # The step counts when all variables have been updated, so that a reader of it never sees half a step.
-                done = self._finish(updates, "update")
+                done = self._end(updates, "update")
                 with builder.control_dependencies([done]), builder.colocate_with(global_step):
                     if is_resource(global_step):
                         one = convert.constant(1, global_step.dtype.base)
@@ -276,6 +278,15 @@ class Optimizer(Trackable):
         if train_op not in builder.get_collection(GraphKeys.TRAIN_OP):
             builder.add_to_collection(GraphKeys.TRAIN_OP, train_op)
         return train_op
+
+    # A form of optimizers whose methods have other arguments overrides these, and the calls in `_update`.
+    _gradients = staticmethod(gradients)
+
+    def _begin(self) -> None:
+        self._prepare()
+
+    def _end(self, updates: Sequence[Any], name_scope: str) -> Any:
+        return self._finish(updates, name_scope)
 
     def _update(self, grad: Any, variable: Any) -> Any:
         constraint = getattr(variable, "constraint", None)
@@ -464,9 +475,9 @@ class Optimizer(Trackable):
             dtype = tensor.dtype.base
             if dtype not in valid:
                 raise ValueError(
-                    f"Invalid type {dtype!r} for {tensor.name}, expected: {sorted(v.name for v in valid)}.\n"
+                    f"Invalid type {dtype!r} for {_shown(tensor)}, expected: {sorted(v.name for v in valid)}.\n"
                     + errors.message(
-                        f"{tensor.name!r} of dtype {dtype.name}", "a floating dtype", "tf.cast(x, tf.float32)"
+                        f"{_shown(tensor)} of dtype {dtype.name}", "a floating dtype", "tf.cast(x, tf.float32)"
                     )
                 )
 
@@ -481,6 +492,11 @@ def _key(variable: Any) -> Any:
         return variable
     home = variable._builder.home
     return (home, variable._shared_name) if home.defers else variable._identity()
+
+
+def _shown(value: Any) -> str:
+    """The name of a graph's tensor or variable; where ops run at once tensors have none."""
+    return str(getattr(value, "name", value))
 
 
 def operation_of(update: Any) -> Any:

@@ -27,14 +27,16 @@ def _cases(module: str) -> dict[str, Any]:
     assert spec.loader is not None
     sys.modules[module] = loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
-    return dict(loaded.CASES)
+    return dict(getattr(loaded, "CASES", {}))
 
 
 def _golden(name: str) -> dict[str, Any]:
     return dict(json.loads((ROOT / "tests/golden" / name).read_text(encoding="utf-8")))
 
 
-CASES, OLDER_CASES = _cases("cases"), _cases("older_cases")
+_cases("cases")
+_cases("library_cases")  # enters its cases among those of `cases`
+CASES, OLDER_CASES = sys.modules["cases"].CASES, _cases("older_cases")
 GOLDEN, OLDER = _golden("contrib.json"), _golden("contrib_older.json")
 run = sys.modules["cases"].run
 

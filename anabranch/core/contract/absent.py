@@ -11,7 +11,6 @@ INSTEAD = {
     "optimizers": "tf.train, or tf.keras.optimizers",
     "load_op_library": "tf.Op for an op of your own, or tf.py_func: ops in C++ cannot be loaded",
     "load_library": "tf.Op for an op of your own, or tf.py_func: ops in C++ cannot be loaded",
-    "contrib.bayesflow": "tf.random_* and a loop of your own",
     "contrib.boosted_trees": "scikit-learn or XGBoost",
     "contrib.cloud": "fsspec, and local files for the program",
     "contrib.estimator": "a training loop with tf.train.MonitoredTrainingSession",

@@ -178,3 +178,20 @@ def gan_scores(tf):
     result["grid"] = evaluation.image_grid(pictures, (2, 2), (2, 3), 1)
     result["row"] = evaluation.image_reshaper(tf.unstack(pictures)[:3], num_cols=2)
     return result
+
+
+@case
+def bayesflow_monte_carlo(tf):
+    """Expectations of samples that are given, with their gradients."""
+    flow, family = tf.contrib.bayesflow.monte_carlo, tf.distributions
+    location = tf.constant([0.5, -1.0])
+    p, q = family.Normal(location, 0.7), family.Normal(tf.constant([0.0, 0.2]), 1.5)
+    z = tf.constant(numbers(9, 2, scale=2.0))
+    results = {
+        "by_importance": flow.expectation_importance_sampler(lambda x: x * x - 0.4, p.log_prob, q, z=z),
+        "as_logarithm": flow.expectation_importance_sampler_logspace(lambda x: -tf.abs(x), p.log_prob, q, z=z),
+        "mean": flow.expectation(tf.sin, z * location, axis=[0, 1], keep_dims=True),
+        "by_score": flow.expectation(tf.sin, z, p.log_prob, use_reparametrization=False),
+    }
+    results.update(("gradient_" + name, tf.gradients(value, location)[0]) for name, value in sorted(results.items()))
+    return results
