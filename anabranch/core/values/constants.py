@@ -466,14 +466,15 @@ def filled(array: np.ndarray, shape: tuple[int, ...], allow_broadcast: bool = Tr
 def feed_array(value: Any, dtype: DType) -> np.ndarray:
     """Return the array that a tensor of this type is fed with; an array of the right type is returned as it is.
 
-    Values are cast as `np.asarray(value, dtype)` casts them. Strings come out as objects of type bytes.
+    Values are cast as `np.asarray(value, dtype)` casts them: as a bool, None is False. Strings come out as objects of
+    type bytes.
     """
     target = dtype.np
     if type(value) is np.ndarray and target is not _OBJECT and value.dtype == target:
         return value
     if target is None:
         refuse_handles(dtype, "a feed")
-    if value is None:
+    if value is None and dtype is not dtypes.bool:
         refuse_feed_of_none(value)
     if is_symbolic(value):
         raise TypeError(
@@ -496,9 +497,8 @@ def feed_array(value: Any, dtype: DType) -> np.ndarray:
         array = np.asarray(value, target)
     except (TypeError, ValueError, OverflowError) as error:
         refuse_feed(value, dtype, error)
-    if isinstance(value, (list, tuple)):
-        where = array.dtype.kind  # None, which NumPy reads as NaN or False, hides only there
-        suspect = not array.all() if where == "b" else where in "fcV" and bool(np.isnan(array).any())
+    if isinstance(value, (list, tuple)):  # None, which NumPy reads as NaN, hides only there
+        suspect = array.dtype.kind in "fcV" and bool(np.isnan(array).any())
         if suspect and any(leaf is None for leaf in leaves(value)):
             refuse_feed_of_none(value)
     return array

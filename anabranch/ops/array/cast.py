@@ -463,7 +463,8 @@ def _filled_like(tensor: Any, dtype: Any, name: str | None, optimize: bool, one:
         if is_sparse_tensor(tensor):
             tensor = tensor.values
         tensor = convert.convert_to_tensor(tensor, name="tensor")
-        wanted = tensor.dtype.base if dtype is None else dtypes.as_dtype(dtype).base
+        # False as a dtype is that of the tensor, as in TensorFlow: programs mean `optimize` or `trainable` by it.
+        wanted = tensor.dtype.base if dtype is None or dtype is False else dtypes.as_dtype(dtype).base
         if one and wanted in (dtypes.string, dtypes.variant, dtypes.resource):
             raise TypeError(
                 errors.message(

@@ -274,7 +274,6 @@ def test_a_feed_of_the_right_type_is_not_copied():
         (None, dtypes.float32, TypeError, "None as the value of a feed"),
         ([1.0, [2.0], None], dtypes.float32, ValueError, "lists of different lengths"),
         ([1.0, None], dtypes.float32, TypeError, "leave the tensor out of feed_dict"),
-        ([True, None], dtypes.bool, TypeError, "None is none"),
         (300, dtypes.uint8, TypeError, "(?s)300 .*a value from 0 to 255"),
         (2**70, dtypes.int64, OverflowError, "which cannot hold it"),
         (2, dtypes.bool, TypeError, "a value from 0 to 1"),
@@ -287,6 +286,11 @@ def test_a_feed_of_the_right_type_is_not_copied():
 def test_feeds_that_are_refused(value, dtype, error, text):
     with pytest.raises(error, match=text):
         feed_array(value, dtype)
+
+
+def test_none_is_fed_as_false_as_in_tensorflow():
+    assert feed_array(None, dtypes.bool).tolist() is False
+    assert feed_array([True, None], dtypes.bool).tolist() == [True, False]
 
 
 @pytest.mark.parametrize("dtype", [d for d in dtypes.ALL_DTYPES if d.np is not None], ids=lambda d: d.name)

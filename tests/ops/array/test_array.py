@@ -528,3 +528,8 @@ def test_paddings_of_which_some_are_fed_leave_the_other_sizes_known():
     padded = tf.pad(x, tf.stack([[0, n], tf.stack([1, n]), [1, 0]]), constant_values=2.0)
     assert padded.shape.as_list() == [None, None, 3]
     assert both(padded, {n: 2, x: np.zeros([1, 5, 2])}).shape == (3, 8, 3)
+
+
+def test_false_as_the_dtype_of_zeros_and_ones_is_that_of_the_tensor():
+    for like in (tf.zeros_like, tf.ones_like):
+        assert like(tf.constant([1.5, 2.5]), False).dtype is tf.float32
