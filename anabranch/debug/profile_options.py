@@ -112,6 +112,37 @@ class ProfileOptionBuilder:
         }
         return self._with(**{key: value for key, value in given.items() if value is not None})
 
+    def with_min_memory(
+        self, min_bytes: int = 0, min_peak_bytes: int = 0, min_residual_bytes: int = 0, min_output_bytes: int = 0
+    ) -> ProfileOptionBuilder:
+        """Least numbers of bytes to show: requested, at most at a time, left after the operation, of outputs."""
+        return self._with(
+            min_bytes=min_bytes,
+            min_peak_bytes=min_peak_bytes,
+            min_residual_bytes=min_residual_bytes,
+            min_output_bytes=min_output_bytes,
+        )
+
+    def with_min_parameters(self, min_params: int) -> ProfileOptionBuilder:
+        """Least number of parameters to show."""
+        return self._with(min_params=min_params)
+
+    def with_min_occurrence(self, min_occurrence: int) -> ProfileOptionBuilder:
+        """Least number of operations of a type to show."""
+        return self._with(min_occurrence=min_occurrence)
+
+    def with_min_float_operations(self, min_float_ops: int) -> ProfileOptionBuilder:
+        """Least number of floating-point operations to show."""
+        return self._with(min_float_ops=min_float_ops)
+
+    def with_accounted_types(self, account_type_regexes: Sequence[str]) -> ProfileOptionBuilder:
+        """Count operations of which a type or the device matches one of these wholly."""
+        return self._with(account_type_regexes=list(account_type_regexes))
+
+    def account_displayed_op_only(self, is_true: bool) -> ProfileOptionBuilder:
+        """Whether totals are of what is shown only."""
+        return self._with(account_displayed_op_only=is_true)
+
     def with_step(self, step: int) -> ProfileOptionBuilder:
         """Which step to show."""
         return self._with(step=step)

@@ -124,3 +124,25 @@ def test_what_is_not_supported_is_refused():
             tf.profiler.profile(graph, options={**FLOAT_OPS, "output": "timeline:outfile=a"})
         with pytest.raises(NotImplementedError, match="RegisterStatistics"):
             tf.profiler.profile(graph, op_log=object(), options=FLOAT_OPS)
+
+
+def test_methods_of_the_builder_say_what_is_counted_and_shown():
+    builder = tf.profiler.ProfileOptionBuilder
+    with tf.Graph().as_default() as graph:
+        network()
+
+        def shown(options):
+            root = tf.profiler.profile(graph, options=options.with_empty_output().build())
+            return root.total_parameters, root.total_float_ops
+
+        parameters, flops = builder.trainable_variables_parameter(), builder.float_operation()
+        assert shown(builder(parameters)) == (51, 0)
+        assert shown(builder(parameters).with_min_parameters(20)) == (32, 0)
+        products = shown(builder(flops).with_accounted_types(["MatMul"]))[1]
+        assert 0 < products < shown(builder(flops))[1]
+        assert shown(builder(flops).with_min_float_operations(products + 1))[1] == 0
+        assert shown(builder(flops).with_min_occurrence(2))[1] == 0
+        assert shown(builder(flops).with_min_memory(min_bytes=1))[1] == 0
+        hidden = builder(flops).with_node_names(show_name_regexes=["none"])
+        assert shown(hidden)[1] == 0
+        assert shown(hidden.account_displayed_op_only(False))[1] > products
