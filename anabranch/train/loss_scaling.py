@@ -16,7 +16,7 @@ from anabranch.core.values import dtypes
 from anabranch.ops.control.public_cond import cond
 from anabranch.ops.control.public_dependencies import group
 from anabranch.train.optimizer import Optimizer
-from anabranch.variables.variable import Variable
+from anabranch.variables.variable import make_variable
 
 _CLASS = "MixedPrecisionLossScaleOptimizer"
 
@@ -172,7 +172,7 @@ class DynamicLossScale(LossScale):
 
 
 def _counter(name: str, value: float, dtype: dtypes.DType) -> Any:
-    return Variable(value, trainable=False, name=name, dtype=dtype, use_resource=True)
+    return make_variable(value, trainable=False, name=name, dtype=dtype, use_resource=True)
 
 
 def _all_finite(grads: Sequence[Any]) -> Tensor:
