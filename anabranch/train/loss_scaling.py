@@ -80,7 +80,9 @@ class FixedLossScale(LossScale):
         if loss_scale_value < 1:
             raise ValueError(
                 "loss_scale_value must be at least 1.\n"
-                + errors.message(f"loss_scale_value={loss_scale_value}", "1 or more", "FixedLossScale(128)")
+                + errors.message(
+                    f"loss_scale_value={loss_scale_value}", "a number of at least 1", "FixedLossScale(128)"
+                )
             )
         self._value = float(loss_scale_value)
 
