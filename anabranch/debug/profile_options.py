@@ -13,13 +13,33 @@ class ProfileOptionBuilder:
     """Options of a profile, as a dictionary: each ``with_`` sets one and gives the builder back."""
 
     def __init__(self, options: dict[str, Any] | None = None) -> None:
-        self._options = dict(options) if options is not None else {
-            "max_depth": 100, "min_bytes": 0, "min_peak_bytes": 0, "min_residual_bytes": 0, "min_output_bytes": 0,
-            "min_micros": 0, "min_accelerator_micros": 0, "min_cpu_micros": 0, "min_params": 0, "min_float_ops": 0,
-            "min_occurrence": 0, "order_by": "name", "account_type_regexes": [".*"], "start_name_regexes": [".*"],
-            "trim_name_regexes": [], "show_name_regexes": [".*"], "hide_name_regexes": [],
-            "account_displayed_op_only": False, "select": ["micros"], "step": -1, "output": "stdout",
-        }  # fmt: skip
+        self._options = (
+            dict(options)
+            if options is not None
+            else {
+                "max_depth": 100,
+                "min_bytes": 0,
+                "min_peak_bytes": 0,
+                "min_residual_bytes": 0,
+                "min_output_bytes": 0,
+                "min_micros": 0,
+                "min_accelerator_micros": 0,
+                "min_cpu_micros": 0,
+                "min_params": 0,
+                "min_float_ops": 0,
+                "min_occurrence": 0,
+                "order_by": "name",
+                "account_type_regexes": [".*"],
+                "start_name_regexes": [".*"],
+                "trim_name_regexes": [],
+                "show_name_regexes": [".*"],
+                "hide_name_regexes": [],
+                "account_displayed_op_only": False,
+                "select": ["micros"],
+                "step": -1,
+                "output": "stdout",
+            }
+        )
 
     @staticmethod
     def time_and_memory(
