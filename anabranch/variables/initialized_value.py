@@ -12,16 +12,19 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.core.contract import inference
-from anabranch.core.contract.opdef import NotDifferentiable, Op, Type, read
+from anabranch.core.contract.opdef import Op, Type, read
 from anabranch.core.graph.build import build
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.operation import Operation, Tensor
 
-_NO_GRADIENT = NotDifferentiable("it serves initial values only")
-
 
 def _value_or_initial(ctx, inputs, attrs):
     return inputs[1] if inputs[0] is None else inputs[0]
+
+
+def _gradient(op: Operation, grad: Any) -> list[Any]:
+    """The variable's, which has a value wherever anything is trained."""
+    return [grad, None]
 
 
 class AnabranchInitializedValue(Op):
@@ -32,7 +35,7 @@ class AnabranchInitializedValue(Op):
     effect = read("ref")
     allows_uninitialized = True
     shape = inference.merged
-    gradient = _NO_GRADIENT
+    gradient = _gradient
     kernel = _value_or_initial
 
 
@@ -43,7 +46,7 @@ class AnabranchInitializedResourceValue(Op):
     attrs = {"dtype": Type()}
     effect = read("resource")
     allows_uninitialized = True
-    gradient = _NO_GRADIENT
+    gradient = _gradient
     kernel = _value_or_initial
 
     def shape(c):

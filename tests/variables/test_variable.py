@@ -109,6 +109,13 @@ def test_initial_values_from_other_variables(session, resource, form):
     np.testing.assert_array_equal(session.run(b), np.full([4], 2.0))
 
 
+def test_an_initialized_value_is_differentiated_as_the_value(session, resource):
+    v = tf.Variable([1.0, 2.0], use_resource=resource)
+    (slope,) = tf.gradients(tf.square(v.initialized_value()) + v, v)
+    ready(session)
+    assert session.run(slope).tolist() == [3.0, 5.0]
+
+
 def test_reading_where_the_value_is_consumed(session, resource):
     v = tf.Variable(1.0, use_resource=resource)
     before = v + 0.0
