@@ -61,6 +61,15 @@ def test_steps_of_a_dataset_are_counted_before(capsys):
     assert printed(capsys).startswith("Train on 4 steps, validate on 2 steps\n4/4 - # - loss: ")
 
 
+def test_steps_where_ops_run_at_once(capsys):
+    with mode.eager_mode():
+        data = tf.data.Dataset.from_tensor_slices((X, X)).batch(5)
+        model().fit(data, verbose=2)
+        assert printed(capsys).startswith("4/4")
+        model().fit(data, steps_per_epoch=4, validation_data=data, validation_steps=2, verbose=2)
+        assert printed(capsys).startswith("Train for 4 steps, validate for 2 steps\n4/4")
+
+
 def test_validation_tells_callbacks_that_it_begins_and_ends():
     told = []
 

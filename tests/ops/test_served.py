@@ -218,3 +218,12 @@ def test_a_branch_for_another_device_is_not_taken() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         index = build("DeviceIndex", device_names=["GPU", "CPU"])
         assert session.run(tf.switch_case(index, [lambda: 1, lambda: 2])) == 2
+
+
+def test_scripts_of_characters() -> None:
+    """Numbers of TensorFlow 1.15.5."""
+    codes = [[0x61, 0x8A9E, 0x21], [0x430, 0x3B1, 0xD800], [-5, 0x110000, 0x10FFFF]]
+    with tf.Graph().as_default(), tf.Session() as session:
+        scripts = tf.strings.unicode_script(tf.placeholder_with_default(np.int32(codes), [None, 3]))
+        assert scripts.shape.as_list() == [None, 3]
+        assert session.run(scripts).tolist() == [[25, 17, 0], [8, 14, 103], [-1, -1, 103]]

@@ -361,10 +361,12 @@ class Model(Network):
             },
         )
         running.validation = validation
-        if verbose and (data.samples is not None or (data.is_dataset and not state.is_eager())):
-            unit = "samples" if data.samples is not None else "steps"
-            number = validation and (validation.samples if validation.samples is not None else validation.size)
-            print(f"Train on {data.samples or data.size} {unit}" + (f", validate on {number} {unit}" if number else ""))
+        if verbose and (data.samples is not None or (data.is_dataset and (data.steps or not state.is_eager()))):
+            known = [
+                data,
+                *([validation] if validation is not None and (validation.samples or validation.size) else []),
+            ]
+            print("Train " + ", validate ".join(map(_amount, known)))
         self.stop_training = False
         running.call("on_train_begin")
         logs: dict[str, Any] = {}
@@ -640,6 +642,13 @@ class _Uncompiled:
 
 def _evaluated(x: Any) -> Any:
     return state.eval(x) if isinstance(x, tf.Tensor) and not x.has_value else x
+
+
+def _amount(source: Any) -> str:
+    """How much data a source has, as TensorFlow 1.15 prints it: where ops run at once, "for" a number of steps."""
+    if source.samples is not None:
+        return f"on {source.samples} samples"
+    return f"{'for' if state.is_eager() else 'on'} {source.size} steps"
 
 
 def _is_due(epoch: int, often: Any) -> bool:

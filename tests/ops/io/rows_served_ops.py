@@ -9,7 +9,7 @@ OPS = (
     "UnicodeDecode", "UnicodeDecodeWithOffsets", "UnicodeTranscode", "UnicodeEncode", "ScaleAndTranslate",
     "ScaleAndTranslateGrad", "RaggedRange", "RaggedGather", "RaggedTensorToSparse", "UnsortedSegmentJoin", "RngSkip",
     "RngReadAndSkip", "StatefulUniform", "StatefulStandardNormalV2", "StatefulTruncatedNormal", "StatefulUniformInt",
-    "StatefulUniformFullInt", "DeviceIndex", "FakeParam",
+    "StatefulUniformFullInt", "DeviceIndex", "FakeParam", "UnicodeScript",
 )  # fmt: skip
 
 ROWS = [elsewhere(name, FILE, name) for name in OPS]
