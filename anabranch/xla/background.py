@@ -84,7 +84,15 @@ class _Process(NamedTuple):
             resource.prlimit(self.popen.pid, resource.RLIMIT_CPU, (LEFT_SECONDS, LEFT_SECONDS))
             os.setpriority(os.PRIO_PGRP, self.popen.pid, LEFT_NICENESS)
             disk_cache.of_process().put(compiler_process.GOING_ON, f"{self.popen.pid} {self.kept}".encode())
+        if _left is not self.popen:
+            _let_go(_left)
         _left = self.popen
+
+
+def _let_go(process: subprocess.Popen[bytes] | None) -> None:
+    """A process that goes on when its object is gone is no reason for a warning."""
+    if process is not None and process.poll() is None:
+        process.returncode = 0
 
 
 def _going_on() -> tuple[int, str] | None:
@@ -161,8 +169,7 @@ def _end() -> None:
         for thread in threads:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Ended))
         threads[0].join(0.02)
-    if _left is not None and _left.poll() is None:
-        _left.returncode = 0  # what goes on is no reason for a warning
+    _let_go(_left)
 
 
 def _say_nothing_of_ended() -> None:
@@ -277,6 +284,7 @@ def _answer(*request: bytes) -> bytes:
             _processes.pop(threading.current_thread(), None)
             if process is not _left and process.poll() is None:
                 process.kill()
+                process.wait()
         for pipe in (process.stdin, process.stdout):
             with contextlib.suppress(OSError):  # not all of the request was taken
                 pipe.close()  # type: ignore[union-attr]
