@@ -221,7 +221,7 @@ def test_a_branch_for_another_device_is_not_taken() -> None:
 
 
 def test_scripts_of_characters() -> None:
-    """Numbers of TensorFlow 1.15.5."""
+    """UnicodeScript: numbers of TensorFlow 1.15.5."""
     codes = [[0x61, 0x8A9E, 0x21], [0x430, 0x3B1, 0xD800], [-5, 0x110000, 0x10FFFF]]
     with tf.Graph().as_default(), tf.Session() as session:
         scripts = tf.strings.unicode_script(tf.placeholder_with_default(np.int32(codes), [None, 3]))

@@ -247,9 +247,10 @@ def test_a_body_that_its_gradient_grows(g, session, plans, kind):
         y = tf.cond(x > 0.0, lambda: tf.sin(tf.sin(x) * x), lambda: x)
     before = session.run(y, {x: 2.0})
     made = len(plans)
-    inputs, outputs = len(y.op.inputs), len(y.op.outputs)
+    made_by = y.op.inputs[0].op
+    inputs, outputs = len(made_by.inputs), len(made_by.outputs)
     (gradient,) = tf.gradients(y, x)
-    assert (len(y.op.inputs), len(y.op.outputs)) != (inputs, outputs)
+    assert (len(made_by.inputs), len(made_by.outputs)) != (inputs, outputs)
     assert session.run(y, {x: 2.0}) == before
     assert len(plans) > made
     derivative = (session.run(y, {x: 2.001}).astype(float) - session.run(y, {x: 1.999})) / 0.002
@@ -261,15 +262,16 @@ def test_a_body_that_captures_one_more_tensor(g, session, plans):
     x = tf.placeholder(tf.float32, [])
     offset = tf.placeholder_with_default(10.0, [])
     y = tf.cond(x > 0.0, lambda: x * 2.0, lambda: x * 3.0)
-    first, second = (y.op._attrs[name] for name in ("then_branch", "else_branch"))
+    choice = y.op.inputs[0].op
+    first, second = (choice._attrs[name] for name in ("then_branch", "else_branch"))
     assert session.run(y, {x: 2.0}) == 4.0
-    made, inputs = len(plans), len(y.op.inputs)
+    made, inputs = len(plans), len(choice.inputs)
     with g.building(first):
         added = tf.add(first.outputs[0], offset)
-    assert len(y.op.inputs) == inputs + 1
+    assert len(choice.inputs) == inputs + 1
     assert session.run(y, {x: 2.0}) == 4.0
     assert len(plans) > made
-    more = body_ops.add_output(y.op, [added, second.outputs[0]])
+    more = body_ops.add_output(choice, [added, second.outputs[0]])
     assert session.run([y, more], {x: 2.0}) == [4.0, 14.0]
 
 

@@ -27,7 +27,7 @@ def test_names_that_programs_take_from_modules_of_tensorflow(tensorflow):
     assert slim.init_ops.zeros_initializer is tf.zeros_initializer
     assert slim.optimize_loss is tf.contrib.layers.optimize_loss
     assert slim.nets.vgg.vgg_16 is tf.contrib.slim.nets.vgg.vgg_16
-    assert autograph.to_graph is tf.autograph.to_graph
+    assert autograph.to_graph is tf.contrib.autograph.to_graph
     assert monitored_session.MonitoredSession is tf.train.MonitoredSession
     assert issubclass(tf.data.Dataset, dataset_ops.DatasetV2)
     x = tf.placeholder(tf.float32, [2])

@@ -74,10 +74,11 @@ def test_a_loop_variable_that_is_handed_on_does_not_change(name: str, tier: str)
             return i + 1, through(name, most), through(name, row), total + row * tf.cast(i, tf.float32)
 
         *_, total = tf.while_loop(lambda i, most, *_: i < most, body, [0, limit, width, tf.zeros([3])])
-        inside = total.op._attrs["body"]
-        stays = {tensor for i, tensor in enumerate(total.op._inputs) if body_ops.passes_through(inside, i)}
+        last = total.op.inputs[0]
+        loop, inside = last.op, last.op._attrs["body"]
+        stays = {tensor for i, tensor in enumerate(loop._inputs) if body_ops.passes_through(inside, i)}
         assert {limit, width} <= stays
-        assert total.op._inputs[total.value_index] not in stays
+        assert loop._inputs[last.value_index] not in stays
         with tf.Session(graph=graph, config=tf.SessionOptions(tier=tier)) as session:
             assert session.run(total, {width: [1.0, 2.0, 3.0]}).tolist() == [10.0, 20.0, 30.0]
 

@@ -1,4 +1,4 @@
-"""Writes `tests/golden/contrib.json`: what TensorFlow 1.15.5 makes of the cases of `cases.py` and `library_cases.py`.
+"""Writes `tests/golden/contrib.json`: what TensorFlow 1.15.5 makes of the cases of `cases.py` and `further_cases.py`.
 
 python tools/golden/contrib/write.py        # in an environment with TensorFlow 1.15
 python tools/golden/contrib/write.py NAME   # only cases of which names begin like this
@@ -14,10 +14,10 @@ import tensorflow as tf
 
 sys.path.insert(0, str(Path(__file__).parent))
 import cases
-import library_cases  # enters its cases among those of `cases`
+import further_cases  # enters its cases among those of `cases`
 import older_cases
 
-assert library_cases.case is cases.case
+assert further_cases.case is cases.case
 GOLDEN = Path(__file__).resolve().parents[3] / "tests/golden"
 
 
