@@ -90,7 +90,7 @@ class _Process(NamedTuple):
 
 
 def _let_go(process: subprocess.Popen[bytes] | None) -> None:
-    """A process that goes on when its object is gone is no reason for a warning."""
+    """Keep quiet about a process that goes on when its object is gone."""
     if process is not None and process.poll() is None:
         process.returncode = 0
 
