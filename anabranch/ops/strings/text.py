@@ -443,6 +443,33 @@ def reduce_join(
     return build("ReduceJoin", tensor, chosen, keep_dims=keep, separator=separator, name=name)
 
 
+@public("strings.unsorted_segment_join")
+def unsorted_segment_join(
+    inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
+) -> Tensor:
+    """The strings of each segment joined, in their order.
+
+    Args:
+        inputs: strings ``[*ids, ...]``.
+        segment_ids: the segment of each row of ``inputs``, integers ``[*ids]`` in ``[0, num_segments)``.
+        num_segments: how many segments there are, an integer scalar.
+        separator: put between strings.
+        name: name of the op.
+
+    Returns:
+        Strings ``[num_segments, ...]``; empty ones where a segment has none.
+
+    Raises:
+        InvalidArgumentError: in the step, a segment out of range.
+
+    Example:
+        >>> import anabranch as tf
+        >>> tf.Session().run(tf.strings.unsorted_segment_join(["a", "b", "c"], [1, 0, 1], 2, ":")).tolist()
+        [b'b', b'a:c']
+    """
+    return build("UnsortedSegmentJoin", inputs, segment_ids, num_segments, separator=separator, name=name)
+
+
 __all__ = [
     "decode_base64",
     "encode_base64",
@@ -455,4 +482,5 @@ __all__ = [
     "string_to_number",
     "string_upper",
     "substr",
+    "unsorted_segment_join",
 ]

@@ -18,3 +18,16 @@ def test_separators_of_any_bytes(tier):
         assert session.run(fields) == [1, 2]
         missing = build("DecodeCSV", tf.constant(b"\xfe,2"), [tf.constant([7]), tf.constant([0])], na_value=b"\xfe")
         assert session.run(missing) == [7, 2]
+
+
+def test_strings_of_segments():
+    """What TensorFlow 1.15.5 gives."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        join = tf.strings.unsorted_segment_join
+        assert session.run(join(list("abcd"), [1, 0, 1, 3], 4, ":")).tolist() == [b"b", b"a:c", b"", b"d"]
+        rows = [["a", "b"], ["c", "d"]]
+        assert session.run(join(rows, [1, 0], 2)).tolist() == [[b"c", b"d"], [b"a", b"b"]]
+        assert session.run(join(rows, [[1, 0], [1, 1]], 3)).tolist() == [b"b", b"acd", b""]
+        for segments in ([1, 0, 5, 3], [-1, 0, 1, 1]):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="segment"):
+                session.run(join(list("abcd"), segments, 4))
