@@ -65,8 +65,18 @@ class HostList:
 
     @classmethod
     def blank(cls, element_dtype: DType, element_shape: RawShape, count: int) -> HostList:
-        """A list of ``count`` elements that nobody has written yet."""
-        blank_list = cls(element_dtype, element_shape, [None] * count)
+        """A list of ``count`` elements that nobody has written yet.
+
+        Raises:
+            ResourceExhaustedError: memory does not hold them.
+        """
+        try:
+            blank_list = cls(element_dtype, element_shape, [None] * count)
+        except MemoryError:
+            given = f"a list of {count} elements"
+            raise errors.ResourceExhaustedError(
+                None, None, errors.message(given, "as many as memory holds", "a smaller size")
+            ) from None
         blank_list._blank = True
         return blank_list
 
