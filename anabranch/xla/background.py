@@ -24,6 +24,7 @@ import ctypes
 import hashlib
 import io
 import os
+import selectors
 import struct
 import subprocess
 import sys
@@ -44,6 +45,8 @@ except ImportError:  # Windows
 LEFT_SECONDS = 120
 """CPU seconds that a process which compiles for the next start may take in all."""
 LEFT_NICENESS = 5
+_PIECE = 1 << 16
+"""Bytes that are written at a time."""
 _LOOKS_UP = 0.03
 """Seconds after which a thread that awaits a compilation looks whether it is to end."""
 
@@ -271,14 +274,7 @@ def _answer(*request: bytes) -> bytes:
     except OSError as problem:
         raise NotPossible(str(problem)) from problem
     try:
-        question: bytes | None = b"".join(struct.pack("<Q", len(field)) + field for field in request)
-        while True:
-            try:
-                reply, _ = process.communicate(question, timeout=_LOOKS_UP)
-                break
-            except subprocess.TimeoutExpired:
-                question = None
-                raise_if_ended()
+        reply = _exchange(process, b"".join(struct.pack("<Q", len(field)) + field for field in request))
     finally:
         with _lock:
             _processes.pop(threading.current_thread(), None)
@@ -287,9 +283,38 @@ def _answer(*request: bytes) -> bytes:
                 process.wait()
         for pipe in (process.stdin, process.stdout):
             with contextlib.suppress(OSError):  # not all of the request was taken
-                pipe.close()  # type: ignore[union-attr]
+                if pipe is not None:
+                    pipe.close()
     if reply[:1] == compiler_process.COMPILED:
         return reply[1:]
     if reply[:1] == compiler_process.FAILED:
         raise errors.InternalError(None, None, f"XLA cannot compile a program: {reply[1:].decode()}")
     raise NotPossible(f"the process that compiles ended with status {process.returncode}")
+
+
+def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
+    """Send a request of any size, and await the reply; now and then look whether this thread is to end.
+
+    `communicate` with a timeout would not do: when it is called again, it does not send what was not taken before.
+    """
+    pipe = process.stdin
+    assert pipe is not None
+    rest = memoryview(request)
+    with contextlib.suppress(BrokenPipeError), selectors.DefaultSelector() as selector:
+        if os.name == "posix":
+            os.set_blocking(pipe.fileno(), False)
+            selector.register(pipe, selectors.EVENT_WRITE)
+        while rest:
+            raise_if_ended()
+            if os.name == "posix" and not selector.select(_LOOKS_UP):
+                continue
+            with contextlib.suppress(BlockingIOError):
+                rest = rest[os.write(pipe.fileno(), rest[:_PIECE]) :]
+    with contextlib.suppress(OSError):  # it has ended
+        pipe.close()
+    process.stdin = None
+    while True:
+        try:
+            return process.communicate(timeout=_LOOKS_UP)[0]
+        except subprocess.TimeoutExpired:
+            raise_if_ended()

@@ -260,3 +260,11 @@ def test_only_what_ends_a_thread_goes_unsaid_while_the_process_ends(monkeypatch)
         thread.join()
         Dropped(kind)
     assert said == [KeyError, KeyError]
+
+
+def test_a_request_that_is_larger_than_a_pipe_arrives_whole():
+    """A process that starts reads nothing for a while; a pipe holds 64 KiB."""
+    code = "import sys, time; time.sleep(0.3); print(len(sys.stdin.buffer.read()), end='')"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert background._exchange(process, b"x" * 3_000_000) == b"3000000"
