@@ -62,9 +62,15 @@ _SELECTED = {
     "cpu_micros": "cpu_exec_micros",
     "params": "parameters",
     "float_ops": "float_ops",
-    "occurrence": "occurrence",
 }
-_NOT_SHOWN = frozenset(("device", "op_types", "input_shapes", "tensor_value"))
+_WORDS: dict[str, Callable[[Entry], str]] = {
+    "device": lambda entry: "|".join(entry.devices),
+    "op_types": lambda entry: "|".join(entry.types),
+    "occurrence": lambda entry: str(_occurrence(entry)),
+    "input_shapes": lambda entry: "|".join(f"{i}:{_shape_text(shape)}" for i, shape in enumerate(entry.input_shapes)),
+}
+"""What may be selected besides, and is shown after the numbers."""
+_ORDERS = ("name", "depth", "occurrence", *_SELECTED)
 _COMMANDS = ("scope", "graph", "op", "code")
 
 
@@ -103,7 +109,7 @@ def _facts(graph: Graph, run_meta: Any) -> list[tuple[Operation, Entry]]:
         entry = Entry(op.name, True, types, devices=(op.device,) if op.device else ())
         entry.own["float_ops"] = float_operations(op)
         shape = op._attrs.get("shape")
-        if op.definition.makes is not None and shape is not None and None not in shape and "dtype" in op._attrs:
+        if not op._inputs and shape is not None and None not in shape:  # placeholders count, as in TensorFlow
             entry.shapes.append(tuple(shape))
             entry.own["parameters"] = math.prod(shape)
         entry.input_shapes = [tensor._shape for tensor in op.inputs]
@@ -194,17 +200,27 @@ def _by_line(facts: Sequence[tuple[Operation, Entry]]) -> Entry:
 
 
 def _by_type(facts: Sequence[tuple[Operation, Entry]], options: dict[str, Any]) -> Entry:
-    """Each type's entry holds the next as its child, so that totals run from the last up."""
+    """Each type's entry holds the next as its child.
+
+    Totals run from the last type up, and limits are those of totals, as in TensorFlow.
+    """
     types: dict[str, Entry] = {}
     for op, entry in facts:
         if entry.counted:
             types.setdefault(op.type, Entry(op.type, True)).add(entry)
-    rows = [entry for entry in types.values() if _is_shown(entry, options, 1, entry.own)]
-    root = above = Entry(ROOT)
-    for row in _in_order(rows, options, lambda entry: entry.own):
-        above.children.append(row)
-        above = row
-    return root
+    nothing = dict.fromkeys(FIELDS, 0)
+    whole, shown, below = nothing, nothing, list[Entry]()
+    for row in reversed(_in_order(list(types.values()), options, lambda entry: entry.own)):
+        whole = _sum(whole, row.own)
+        if _is_shown(dataclasses.replace(row, own=whole), options, _TOP, whole):
+            shown = _sum(shown, row.own)
+            row.total, row.children = (shown if options["account_displayed_op_only"] else whole), below
+            below = [row]
+    return Entry(ROOT, children=below, total=shown if options["account_displayed_op_only"] else whole)
+
+
+def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {field: one[field] + other[field] for field in FIELDS}
 
 
 # ------------------------------------------------------------------------------------------------------- what is shown
@@ -212,8 +228,17 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
+_TOP = 1
+"""The depth of the root, as `max_depth` counts."""
+
+
+def _occurrence(entry: Entry) -> int:
+    """Operations of a type or line; else those at and below an entry."""
+    return len(entry.operations) or entry.is_op + sum(map(_occurrence, entry.children))
+
+
 def _is_shown(entry: Entry, options: dict[str, Any], depth: int, total: dict[str, int]) -> bool:
-    if depth > options["max_depth"] or len(entry.operations) < options["min_occurrence"]:
+    if depth > options["max_depth"] or _occurrence(entry) < options["min_occurrence"]:
         return False
     if not _matches(entry.name, options["show_name_regexes"]) or _matches(entry.name, options["hide_name_regexes"]):
         return False
@@ -227,16 +252,15 @@ def _in_order(rows: list[Entry], options: dict[str, Any], numbers: Callable[[Ent
     if key in ("name", "depth"):
         return sorted(rows, key=lambda entry: entry.name)
     if key == "occurrence":
-        return sorted(rows, key=lambda entry: -len(entry.operations))
+        return sorted(rows, key=lambda entry: -_occurrence(entry))
     return sorted(rows, key=lambda entry: -numbers(entry)[_SELECTED[key]])
 
 
 def _whole(entry: Entry, totals: dict[int, dict[str, int]]) -> dict[str, int]:
     """The numbers of all that is counted at and below an entry, shown or not."""
-    total = dict(entry.own) if entry.counted else dict.fromkeys(FIELDS, 0)
+    total = entry.own if entry.counted else dict.fromkeys(FIELDS, 0)
     for child in entry.children:
-        for field, value in _whole(child, totals).items():
-            total[field] += value
+        total = _sum(total, _whole(child, totals))
     totals[id(entry)] = total
     return total
 
@@ -295,26 +319,31 @@ _TITLES = {
 
 
 def _columns(options: dict[str, Any]) -> list[str]:
-    chosen = [_SELECTED[name] for name in options["select"] if name not in _NOT_SHOWN and name != "occurrence"]
+    chosen = [_SELECTED[name] for name in options["select"] if name in _SELECTED]
     if "exec_micros" in chosen:
         chosen += [field for field in ("accelerator_exec_micros", "cpu_exec_micros") if field not in chosen]
     order = ("requested_bytes", "peak_bytes", "residual_bytes", "output_bytes", *FIELDS)
     return sorted(chosen, key=order.index)
 
 
-def _tree(entry: Entry, columns: Sequence[str], indent: int = 0) -> list[str]:
+def _shape_text(shape: Any) -> str:
+    return "unknown" if shape is None else "x".join("-1" if size is None else str(size) for size in shape)
+
+
+def _tree(entry: Entry, columns: Sequence[str], words: Sequence[str], indent: int = 0) -> list[str]:
     cells = []
     for field in columns:
         own = _amount(field, entry.own[field]) if entry.is_op and entry.counted else "--"
-        shape = "x".join(map(str, entry.shapes[0])) + ", " if field == "parameters" and entry.shapes else ""
+        shape = _shape_text(entry.shapes[0]) + ", " if field == "parameters" and entry.shapes else ""
         cells.append(f"{shape}{own}/{_amount(field, entry.total[field])}{_UNITS.get(field, '')}")
+    cells += [_WORDS[word](entry) or "--" for word in words]
     lines = [f"{' ' * indent}{entry.name} ({', '.join(cells)})"]
     for child in entry.children:
-        lines += _tree(child, columns, indent + 2)
+        lines += _tree(child, columns, words, indent + 2)
     return lines
 
 
-def _types(root: Entry, columns: Sequence[str]) -> list[str]:
+def _types(root: Entry, columns: Sequence[str], words: Sequence[str]) -> list[str]:
     lines, entry = [], root
     while entry.children:
         entry = entry.children[0]
@@ -324,14 +353,15 @@ def _types(root: Entry, columns: Sequence[str]) -> list[str]:
             of_it, own = 100 * entry.total[field] / whole, 100 * entry.own[field] / whole
             unit = {"parameters": " parameters", "float_ops": " float_ops"}.get(field, "")
             cells.append(f"{_amount(field, entry.own[field])}{unit} ({of_it:.2f}%, {own:.2f}%)".rjust(36))
+        cells += [(_WORDS[word](entry) or "--").rjust(12) for word in words]
         lines.append(f"{entry.name.ljust(24)}{','.join(cells)}")
     return lines
 
 
 def _report(root: Entry, command: str, options: dict[str, Any]) -> str:
-    columns = _columns(options)
-    rows = _types(root, columns) if command == "op" else _tree(root, columns)
-    heading = " | ".join(["node name", *(_TITLES[field] for field in columns)])
+    columns, words = _columns(options), [name for name in options["select"] if name in _WORDS]
+    rows = _types(root, columns, words) if command == "op" else _tree(root, columns, words)
+    heading = " | ".join(["node name", *(_TITLES[field] for field in columns), *words])
     title = "==================Model Analysis Report======================"
     end = "======================End of Report=========================="
     return "\n".join(["", title, "", "Profile:", heading, *rows, "", end, ""])
@@ -378,12 +408,19 @@ def _checked(command: str, options: Any) -> dict[str, Any]:
             None, None, errors.message(f"cmd={command!r}", f"one of {', '.join(_COMMANDS)}", "cmd='scope'")
         )
     complete = {**ProfileOptionBuilder().build(), **(options or {})}
-    for name in (*complete["select"], complete["order_by"]):
-        if name not in _SELECTED and name not in _NOT_SHOWN and name not in ("name", "depth"):
-            known = ", ".join([*_SELECTED, *sorted(_NOT_SHOWN)])
-            raise errors.InvalidArgumentError(
-                None, None, errors.message(f"{name!r} to select or order by", f"one of {known}", "select=['micros']")
-            )
+    for what, names, known in (
+        ("select", complete["select"], (*_SELECTED, *_WORDS)),
+        ("order by", [complete["order_by"]], _ORDERS),
+    ):
+        for name in names:
+            if name == "tensor_value":
+                raise NotImplementedError(
+                    errors.message(f"{name!r} to {what}", "a number or a word of operations", "session.run(tensor)")
+                )
+            if name not in known:
+                raise errors.InvalidArgumentError(
+                    None, None, errors.message(f"{name!r} to {what}", f"one of {', '.join(known)}", "'micros'")
+                )
     return complete
 
 
@@ -453,18 +490,12 @@ def profile(
         kinds = complete["account_type_regexes"]
         entry.counted = any(_matches(kind, kinds) for kind in entry.types)
     views: dict[str, Callable[[Any], Entry]] = {"scope": _by_scope, "graph": _by_inputs, "code": _by_line}
-    root = _by_type(facts, complete) if cmd == "op" else views[cmd](facts)
-    every = {
-        **complete,
-        **dict.fromkeys(_LEAST, 0),
-        "min_occurrence": 0,
-        "max_depth": sys.maxsize,
-        "show_name_regexes": [".*"],
-        "hide_name_regexes": [],
-    }
-    totals: dict[int, dict[str, int]] = {}
-    _whole(root, totals)
-    (root,) = _shown(root, every if cmd == "op" else complete, totals, 0, False)
+    if cmd == "op":
+        root = _by_type(facts, complete)
+    else:
+        root, totals = views[cmd](facts), {}
+        _whole(root, totals)
+        (root,) = _shown(root, complete, totals, _TOP, False)
     _written(_report(root, cmd, complete), _output(complete))
     return _several_message(root) if cmd in ("op", "code") else _node_message(root)
 

@@ -142,7 +142,7 @@ class DynamicLossScale(LossScale):
 
     def update(self, grads: Sequence[Any]) -> tuple[Any, Any]:
         """Grow or shrink; gradients are applied if all are finite."""
-        finite = _all_finite(grads)
+        finite = all_finite(grads)
 
         def grown() -> Any:
             scale = self._scale.read_value()
@@ -177,7 +177,8 @@ def _counter(name: str, value: float, dtype: dtypes.DType) -> Any:
     return make_variable(value, trainable=False, name=name, dtype=dtype, use_resource=True)
 
 
-def _all_finite(grads: Sequence[Any]) -> Tensor:
+def all_finite(grads: Sequence[Any]) -> Tensor:
+    """Whether all elements of gradients are finite, a bool scalar; those that are None do not count."""
     parts = [grad.values if isinstance(grad, IndexedSlices) else grad for grad in grads if grad is not None]
     each = [build("All", build("IsFinite", part), build("Range", 0, build("Rank", part), 1)) for part in parts]
     return build("All", build("Pack", each), [0]) if each else constant(True, dtypes.bool_)
@@ -302,8 +303,12 @@ def enable_mixed_precision_graph_rewrite(opt: Optimizer, loss_scale: Any = "dyna
         loss_scale: a `LossScale`, a number, or ``"dynamic"``.
 
     Raises:
-        ValueError: no optimizer, or one whose loss is scaled already.
+        ValueError: no optimizer, or one whose loss is scaled already. NotImplementedError: one of ``tf.keras``.
     """
+    if not isinstance(opt, Optimizer) and hasattr(opt, "get_gradients"):
+        raise NotImplementedError(
+            errors.message(f"opt={opt!r}, of tf.keras", "a tf.train.Optimizer", "tf.train.AdamOptimizer()")
+        )
     if not isinstance(opt, Optimizer):
         raise ValueError(
             f'"opt" must be an instance of a tf.train.Optimizer or a tf.keras.optimizers.Optimizer, but got: {opt}\n'

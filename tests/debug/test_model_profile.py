@@ -120,6 +120,10 @@ def test_what_is_not_supported_is_refused():
             tf.profiler.profile(graph, cmd="lines", options=FLOAT_OPS)
         with pytest.raises(tf.errors.InvalidArgumentError, match="'speed' to select"):
             tf.profiler.profile(graph, options={**FLOAT_OPS, "select": ["speed"]})
+        with pytest.raises(tf.errors.InvalidArgumentError, match="'device' to order by"):
+            tf.profiler.profile(graph, options={**FLOAT_OPS, "order_by": "device"})
+        with pytest.raises(NotImplementedError, match="'tensor_value' to select"):
+            tf.profiler.profile(graph, options={**FLOAT_OPS, "select": ["tensor_value"]})
         with pytest.raises(NotImplementedError, match="ProfilerHook"):
             tf.profiler.profile(graph, options={**FLOAT_OPS, "output": "timeline:outfile=a"})
         with pytest.raises(NotImplementedError, match="RegisterStatistics"):
@@ -146,3 +150,17 @@ def test_methods_of_the_builder_say_what_is_counted_and_shown():
         hidden = builder(flops).with_node_names(show_name_regexes=["none"])
         assert shown(hidden)[1] == 0
         assert shown(hidden.account_displayed_op_only(False))[1] > products
+
+
+def test_words_beside_the_numbers(capsys):
+    with tf.Graph().as_default() as graph:
+        with tf.device("/cpu:0"):
+            network()
+        options = {**FLOAT_OPS, "output": "stdout", "show_name_regexes": [".*first/MatMul", "MatMul"]}
+        options["select"] = ["float_ops", "device", "op_types", "occurrence", "input_shapes"]
+        tf.profiler.profile(graph, options=options)
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if "first/MatMul" in line]
+        assert line.strip() == ("net/first/MatMul (128/128 flops, /device:CPU:0, MatMul|/device:CPU:0, 1, 0:2x8|1:8x4)")
+        tf.profiler.profile(graph, cmd="op", options={**options, "order_by": "occurrence", "min_occurrence": 2})
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.split()[0] for line in lines[lines.index("Profile:") + 2 : -2]] == ["MatMul"]

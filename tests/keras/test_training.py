@@ -70,9 +70,10 @@ def test_a_training_step_of_ones_own(keras):
             self.optimizer.apply(tape.gradient(error, self.trainable_weights), self.trainable_weights)
             return {"error": error}
 
+    keras.utils.set_random_seed(0)
     model = Mine()
     model.compile(keras.optimizers.SGD(0.1), "mse")
-    errors = model.fit(X, Y, epochs=10, **QUIET).history["error"]
+    errors = model.fit(X, Y, epochs=20, **QUIET).history["error"]
     assert errors[-1] < 0.1 * errors[0]
 
 

@@ -94,3 +94,8 @@ def test_arguments_of_scales():
 def test_what_is_refused(make, words):
     with tf.Graph().as_default(), pytest.raises(ValueError, match=words):
         make()
+
+
+def test_optimizers_of_keras_are_refused_for_now():
+    with tf.Graph().as_default(), pytest.raises(NotImplementedError, match=r"of tf\.keras"):
+        EXPERIMENTAL.enable_mixed_precision_graph_rewrite(tf.keras.optimizers.SGD(0.1))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.train.loss_scaling import LossScale, MixedPrecisionLossScaleOptimizer, all_finite
 
 
 @public("contrib.mixed_precision.LossScaleManager")
@@ -112,8 +114,25 @@ class ExponentialUpdateLossScaleManager(LossScaleManager):
         return tf.cond(finite_grads, good, bad)
 
 
+class _Managed(LossScale):
+    """The scale that a manager keeps."""
+
+    def __init__(self, manager: LossScaleManager) -> None:
+        self._manager = manager
+
+    def __call__(self) -> Any:
+        return self._manager.get_loss_scale()
+
+    def update(self, grads: Sequence[Any]) -> tuple[Any, Any]:
+        finite = all_finite(grads)
+        return self._manager.update_loss_scale(finite), finite
+
+    def get_config(self) -> dict[str, Any]:
+        return {"manager": self._manager}
+
+
 @public("contrib.mixed_precision.LossScaleOptimizer")
-class LossScaleOptimizer(tf.train.Optimizer):
+class LossScaleOptimizer(MixedPrecisionLossScaleOptimizer):
     """An optimizer that scales the loss, and gradients back; a step whose gradients are not finite changes nothing.
 
     Args:
@@ -125,40 +144,4 @@ class LossScaleOptimizer(tf.train.Optimizer):
     """
 
     def __init__(self, opt: Any, loss_scale_manager: LossScaleManager) -> None:
-        super().__init__(use_locking=False, name="LossScaleOptimizer")
-        self._opt, self._manager = opt, loss_scale_manager
-
-    def compute_gradients(
-        self,
-        loss: Any,
-        var_list: Any = None,
-        gate_gradients: int = tf.train.Optimizer.GATE_OP,
-        aggregation_method: Any = None,
-        colocate_gradients_with_ops: bool = False,
-        grad_loss: Any = None,
-    ) -> list[Any]:
-        """Gradients of the scaled loss, scaled back; the arguments are those of any optimizer."""
-        scale = self._manager.get_loss_scale()
-
-        def scaled() -> Any:
-            value = loss() if callable(loss) else loss
-            return value * tf.cast(scale, value.dtype.base_dtype)
-
-        pairs = self._opt.compute_gradients(
-            scaled if tf.executing_eagerly() else scaled(),
-            var_list=var_list,
-            gate_gradients=gate_gradients,
-            aggregation_method=aggregation_method,
-            colocate_gradients_with_ops=colocate_gradients_with_ops,
-            grad_loss=grad_loss,
-        )
-        back = tf.reciprocal(scale)
-        return [(g if g is None else g * tf.cast(back, g.dtype.base_dtype), v) for g, v in pairs]
-
-    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
-        """An op that updates the variables if all gradients are finite, and the scale."""
-        pairs = list(grads_and_vars)
-        parts = [getattr(g, "values", g) for g, _ in pairs if g is not None]
-        finite = tf.reduce_all([tf.reduce_all(tf.is_finite(part)) for part in parts])
-        update = tf.cond(finite, lambda: tf.group(self._opt.apply_gradients(pairs, global_step, name)), tf.no_op)
-        return tf.group(update, self._manager.update_loss_scale(finite))
+        super().__init__(opt, _Managed(loss_scale_manager))

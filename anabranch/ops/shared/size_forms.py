@@ -47,11 +47,11 @@ def pairwise(function: Callable[[int, int], int]) -> Maker:
 
     def make(operands: Sequence[Any], fixed: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
         x, y = operands
-        if x.size == y.size:
-            return lambda x, y: tuple(map(function, x, y))
-        if y.size == 1:
+        if x.size == y.size:  # of another number of sizes (axes, say) there is no pairing: ValueError
+            return lambda x, y: tuple([function(one, other) for one, other in zip(x, y, strict=True)])
+        if not y.ndim:
             return lambda x, y: tuple([function(one, y[0]) for one in x])
-        return (lambda x, y: tuple([function(x[0], one) for one in y])) if x.size == 1 else None
+        return (lambda x, y: tuple([function(x[0], one) for one in y])) if not x.ndim else None
 
     return make
 

@@ -302,3 +302,67 @@ def constrained_optimizers(tf):
         return values
 
     return run
+
+
+# ------------------------------------------------------------------------------------------------------------ profiler
+@case
+def profiles(tf):
+    """Parameters and floating-point operations of a net, by scopes and by types."""
+    conv, kernel = tf.nn.conv2d, tf.get_variable
+    x = tf.placeholder(tf.float32, [8, 16, 16, 3], name="x")
+    with tf.variable_scope("net"):
+        with tf.variable_scope("first"):
+            y = conv(x, kernel("w", [3, 3, 3, 8]), [1, 2, 2, 1], "SAME", name="conv")
+            y = tf.nn.relu(tf.nn.bias_add(y, kernel("b", [8]), name="biased"))
+        y = tf.nn.max_pool(y, [1, 2, 2, 1], [1, 2, 2, 1], "VALID", name="pool")
+        y = tf.nn.depthwise_conv2d(y, kernel("depthwise", [2, 2, 8, 2]), [1, 1, 1, 1], "SAME", name="depthwise_conv")
+        y = tf.nn.avg_pool(y, [1, 3, 3, 1], [1, 1, 1, 1], "SAME", name="average")
+        with tf.variable_scope("last"):
+            y = tf.matmul(tf.reshape(y, [8, -1]), kernel("w", [256, 5]), name="product")
+            scale = tf.get_variable("scale", [])
+            y = tf.nn.softmax(tf.multiply(y, scale, name="scaled"), name="softmax")
+    tf.get_variable("step", [2], trainable=False)
+    tf.nn.conv3d(tf.zeros([1, 4, 5, 6, 2]), tf.zeros([2, 1, 3, 2, 3]), [1, 1, 1, 1, 1], "VALID", name="deep")
+    tf.matmul(tf.zeros([3, 4]), tf.zeros([3, 5]), transpose_a=True, name="turned")
+    for name, made in (("square", tf.square), ("rsqrt", tf.rsqrt), ("negative", tf.negative), ("log", tf.log)):
+        made(tf.zeros([2, 7]), name=name)
+    tf.reduce_mean(tf.zeros([4, 6]), 1, name="mean")
+    tf.reduce_sum(tf.zeros([4, 6]), name="sum")
+    tf.argmax(tf.zeros([4, 6]), 0, name="greatest")
+    tf.add_n([tf.zeros([3])] * 4, name="added")
+    tf.nn.l2_loss(tf.zeros([3, 3]), name="loss")
+    tf.squared_difference(tf.zeros([2, 3]), tf.zeros([3]), name="apart")
+    tf.square(tf.placeholder(tf.float32, [None, 2]), name="unknown")
+    builder = tf.profiler.ProfileOptionBuilder
+    parameters, flops = builder.trainable_variables_parameter(), builder.float_operation()
+    names = {"hide_name_regexes": [".*Initializer.*", ".*/read", ".*Assign", ".*depthwise_conv/.*"]}
+    kinds = {
+        "parameters": ("scope", builder(parameters)),
+        "parameters_by_type": ("op", builder(parameters)),
+        "flops": ("scope", builder(flops).with_node_names(**names).order_by("name")),
+        "flops_by_type": ("op", builder(flops).with_min_float_operations(100)),
+        "everything": (
+            "scope",
+            builder().with_node_names(show_name_regexes=["net.*", "[a-z]*"], **names).select(["params", "float_ops"]),
+        ),
+        "shallow": ("scope", builder().with_min_float_operations(1).with_max_depth(2).account_displayed_op_only(True)),
+        "part": ("scope", builder(parameters).with_node_names(start_name_regexes=["net/.*"])),
+        "trimmed": ("scope", builder(flops).with_node_names(trim_name_regexes=["net/first"]).order_by("name")),
+        "types": ("scope", builder(flops).with_accounted_types(["MatMul", "Conv.*"]).order_by("name")),
+        "large": ("scope", builder(parameters).with_min_parameters(100)),
+    }
+
+    def listed(node):
+        numbers = [node.parameters, node.total_parameters, node.float_ops, node.total_float_ops]
+        rows = [[*numbers, sum(ord(letter) * (at + 1) for at, letter in enumerate(node.name))]]
+        for child in node.children:
+            rows += listed(child)
+        return rows
+
+    def run(session):
+        return {
+            name: listed(tf.profiler.profile(session.graph, cmd=view, options=options.with_empty_output().build()))
+            for name, (view, options) in kinds.items()
+        }
+
+    return run
