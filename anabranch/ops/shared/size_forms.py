@@ -42,6 +42,13 @@ def same(operands: Sequence[Any], fixed: Sequence[bool], attrs: dict[str, Any]) 
     return lambda x, *_: x
 
 
+def _only(sizes: Sizes) -> int:
+    """The one size that there was when the form was made."""
+    if len(sizes) != 1:
+        raise Changed("another number of sizes")
+    return sizes[0]
+
+
 def pairwise(function: Callable[[int, int], int]) -> Maker:
     """The maker of an op on two operands that broadcast."""
 
@@ -49,9 +56,9 @@ def pairwise(function: Callable[[int, int], int]) -> Maker:
         x, y = operands
         if x.size == y.size:  # of another number of sizes (axes, say) there is no pairing: ValueError
             return lambda x, y: tuple([function(one, other) for one, other in zip(x, y, strict=True)])
-        if not y.ndim:
-            return lambda x, y: tuple([function(one, y[0]) for one in x])
-        return (lambda x, y: tuple([function(x[0], one) for one in y])) if not x.ndim else None
+        if y.size == 1:
+            return lambda x, y: tuple([function(one, _only(y)) for one in x])
+        return (lambda x, y: tuple([function(_only(x), one) for one in y])) if x.size == 1 else None
 
     return make
 

@@ -87,3 +87,12 @@ def test_operands_that_may_change_have_no_form():
     assert opdef.lookup("Prod").of_sizes([vector, one], [False, False], {"keep_dims": False}) is None
     assert opdef.lookup("ConcatOffset").of_sizes([np.int32(0), vector, vector], [False] * 3, {}) is None
     assert opdef.lookup("Mul").of_sizes([vector, np.zeros(2, np.int32)], [False, False], {}) is None
+
+
+@pytest.mark.parametrize(
+    ("made_for", "given"), [([[1, 2], [3, 4]], [(1, 2, 3), (4, 5)]), ([[1, 2], 3], [(1,), (2, 3)])]
+)
+def test_another_number_of_sizes_is_not_paired(made_for, given):
+    form = opdef.lookup("Add").of_sizes([np.asarray(value) for value in made_for], [False, False], {})
+    with pytest.raises((Changed, ValueError)):
+        form(*given)
