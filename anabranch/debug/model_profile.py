@@ -493,7 +493,8 @@ def profile(
     if cmd == "op":
         root = _by_type(facts, complete)
     else:
-        root, totals = views[cmd](facts), {}
+        root = views[cmd](facts)
+        totals: dict[int, dict[str, int]] = {}
         _whole(root, totals)
         (root,) = _shown(root, complete, totals, _TOP, False)
     _written(_report(root, cmd, complete), _output(complete))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import Any
 
@@ -13,7 +14,7 @@ from anabranch.core.values import nest
 from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import optimizers, saving, state
 from anabranch.keras.v1.fitting import batches as batch_sources
-from anabranch.keras.v1.fitting import model_data
+from anabranch.keras.v1.fitting import model_data, rounds
 from anabranch.keras.v1.fitting import steps as step_kinds
 from anabranch.keras.v1.fitting.callback_list import CallbackList
 from anabranch.keras.v1.layer import Layer, registry
@@ -130,7 +131,7 @@ class Model(Network):
             id(one) for one in (self, *self.submodules) if not getattr(one, "trainable", True)
         )
         home = self.outputs[0].graph if not state.is_eager() and hasattr(self.outputs[0], "graph") else None
-        with home.as_default() if home is not None else _nothing():
+        with home.as_default() if home is not None else contextlib.nullcontext():
             made = step_kinds.Compiled(
                 self,
                 self.optimizer,
@@ -337,77 +338,9 @@ class Model(Network):
             data = model_data.source(
                 self, x, y, sample_weight, class_weight, batch_size, steps_per_epoch, shuffle, "train"
             )
-        return self._train(
-            data, validation, epochs, initial_epoch, verbose, callbacks, validation_freq, batch_size or 32
+        return rounds.train(
+            self, data, validation, epochs, initial_epoch, verbose, callbacks, validation_freq, batch_size or 32
         )
-
-    def _train(
-        self, data: Any, validation: Any, epochs: int, first: int, verbose: int, callbacks: Any, often: Any, size: int
-    ) -> Any:
-        names = self.metrics_names
-        reported = [*names, *[f"val_{name}" for name in names]] if validation is not None else list(names)
-        running = CallbackList.of(
-            self,
-            callbacks,
-            verbose,
-            {
-                "batch_size": size,
-                "epochs": epochs,
-                "steps": None if data.samples is not None else data.size,
-                "samples": data.samples,
-                "verbose": verbose,
-                "do_validation": validation is not None,
-                "metrics": reported,
-            },
-        )
-        running.validation = validation
-        if verbose and (data.samples is not None or (data.is_dataset and (data.steps or not state.is_eager()))):
-            known = [
-                data,
-                *([validation] if validation is not None and (validation.samples or validation.size) else []),
-            ]
-            print("Train " + ", validate ".join(map(_amount, known)))
-        self.stop_training = False
-        running.call("on_train_begin")
-        logs: dict[str, Any] = {}
-        for epoch in range(first, epochs):
-            self.reset_metrics()
-            running.call("on_epoch_begin", epoch)
-            logs = self._epoch("train", data, names, running)
-            if validation is not None and _is_due(epoch, often):
-                self.reset_metrics()
-                validation.begin_anew()
-                running.call("on_test_begin")
-                found = self._epoch("test", validation, names, running)
-                running.call("on_test_end", found)
-                logs.update({f"val_{name}": value for name, value in found.items()})
-            running.call("on_epoch_end", epoch, logs)
-            if self.stop_training or data.ran_out:
-                break
-        running.call("on_train_end", logs)
-        data.close()
-        if validation is not None:
-            validation.close()
-        return self.history
-
-    def _epoch(self, kind: str, data: Any, names: list[str], running: Any) -> dict[str, Any]:
-        self.reset_states_of_epoch()
-        total, weight = 0.0, 0
-        values: list[Any] = []
-        for step, (size, batch) in enumerate(data.batches()):
-            running.call(f"on_{kind}_batch_begin", step, {"batch": step, "size": size})
-            values = self._run(kind, batch)
-            share = size if data.samples is not None else 1
-            total, weight = total + float(values[0]) * share, weight + share
-            logs = {"batch": step, "size": size, **dict(zip(names, values, strict=True))}
-            running.call(f"on_{kind}_batch_end", step, logs)
-            if kind == "train" and self.stop_training:
-                break
-        if not weight:
-            raise ValueError(
-                "Empty training data.\n" + errors.message("no batch", "at least one batch", "data with samples")
-            )
-        return {**dict(zip(names, values, strict=True)), names[0]: total / weight}
 
     def _serving_function(self) -> Any:
         """What `tf.saved_model.save` serves by default: the outputs by name, for inputs by name, without training."""
@@ -466,7 +399,7 @@ class Model(Network):
             mode="test",
         )
         running.call("on_test_begin")
-        logs = self._epoch("test", data, self.metrics_names, running)
+        logs = rounds.run(self, "test", data, self.metrics_names, running)
         running.call("on_test_end", logs)
         data.close()
         return single([logs[name] for name in self.metrics_names])
@@ -642,22 +575,3 @@ class _Uncompiled:
 
 def _evaluated(x: Any) -> Any:
     return state.eval(x) if isinstance(x, tf.Tensor) and not x.has_value else x
-
-
-def _amount(source: Any) -> str:
-    """How much data a source has, as TensorFlow 1.15 prints it: where ops run at once, "for" a number of steps."""
-    if source.samples is not None:
-        return f"on {source.samples} samples"
-    return f"{'for' if state.is_eager() else 'on'} {source.size} steps"
-
-
-def _is_due(epoch: int, often: Any) -> bool:
-    return (epoch + 1) % often == 0 if isinstance(often, int) else epoch + 1 in often
-
-
-class _nothing:
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *args: object) -> None:
-        return None

@@ -18,14 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core.contract import faults, inference, kernels
+from anabranch.core.contract import faults, kernels
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import ValueKey
-from anabranch.core.values import dtypes, shapes, sizes
+from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.host_list import HostList
 from anabranch.ops.shared import host_blas
 from anabranch.ops.shared.unchecked import Changed
+from anabranch.runtime.interpreter.open_calls import MOST_BYTES, FromShapes, array_of, drawing, held, kernel_of
 from anabranch.runtime.interpreter.shape_refusals import refused_by_shape
 from anabranch.runtime.interpreter.straight_line import (
     MOST_MISSES,
@@ -37,15 +38,9 @@ from anabranch.runtime.interpreter.straight_line import (
 )
 from anabranch.runtime.plans import policy
 from anabranch.runtime.plans.plan import Plan
-from anabranch.runtime.values import to_host
 from anabranch.xla import known_values, lowering
 
-MOST_KEPT = 512
-"""Shapes of which it is kept what follows from them."""
-MOST_BYTES = 4096
-"""Of a value that follows from shapes, and is kept."""
 _ARRAYS = (np.ndarray, np.generic)
-_ZEROS = bytes(16)
 _FILE = "<code for any size>"
 
 
@@ -181,60 +176,6 @@ class _Code:
                 host_blas.leave()
 
 
-class _FromShapes:
-    """What follows from the shapes of some arrays."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self.roots: list[tuple[ValueKey, Any]] = []
-        """Whose shapes, and their dtypes."""
-        self.wanted: dict[tuple[ValueKey, bool], int] = {}
-        """What is wanted, as an array or as a tuple of integers, and its place in what is kept."""
-        self.ops: dict[Operation, None] = {}
-        self.constants: dict[ValueKey, Any] = {}
-        self._kept: dict[Any, list[Any]] = {}
-        self._steps: list[tuple[Any, ...]] | None = None
-
-    def _step(self, op: Operation) -> tuple[Any, ...]:
-        """What it takes to run an op."""
-        definition = op.definition
-        context = kernels.HostContext(op)
-        context.precision = self._plan.options.precision
-        return op, self._plan.sources(op), definition.checks, definition.host_kernel or definition.kernel, context
-
-    def __call__(self, *given: tuple[int, ...]) -> list[Any]:
-        found = self._kept.get(given)
-        return self._compute(given) if found is None else found
-
-    def _compute(self, given: tuple[tuple[int, ...], ...]) -> list[Any]:
-        if self._steps is None:
-            self._steps = [self._step(op) for op in self.ops]
-        values: dict[Any, Any] = dict(self.constants)
-        for (root, dtype), shape in zip(self.roots, given, strict=True):
-            values[root] = (
-                np.broadcast_to(np.zeros((), dtype), shape)
-                if dtype.hasobject
-                else np.ndarray(shape, dtype, _ZEROS, 0, (0,) * len(shape))
-            )
-        for op, sources, checks, kernel, context in self._steps:
-            operands = [values[key] for key in sources]
-            if checks is not None:
-                checks(context, operands, op._attrs)
-            found = kernel(context, operands, op._attrs)
-            if len(op._outputs) == 1:
-                values[op._outputs[0]] = found[0] if isinstance(found, (list, tuple)) else found
-            else:
-                values.update(zip(op._outputs, found, strict=True))
-        found = [
-            tuple(np.ravel(values[tensor]).tolist()) if as_sizes else values[tensor] for tensor, as_sizes in self.wanted
-        ]
-        if all(isinstance(value, tuple) or value.nbytes <= MOST_BYTES for value in found):
-            if len(self._kept) >= MOST_KEPT:
-                self._kept.clear()
-            self._kept[given] = found
-        return found
-
-
 class _Line:
     """One line of code."""
 
@@ -262,7 +203,7 @@ class _Builder:
         """Of what follows from shapes alone: whose."""
         self._tuples: dict[ValueKey, str] = {}
         """Of what of it is computed as tuples of integers: the names of these."""
-        self._groups: dict[frozenset[ValueKey], tuple[str, _FromShapes]] = {}
+        self._groups: dict[frozenset[ValueKey], tuple[str, FromShapes]] = {}
         self._scope: dict[str, Any] = {"Changed": Changed}
         self._lines: list[_Line] = []
         self._multiplies = False
@@ -308,7 +249,7 @@ class _Builder:
         if key in self._tuples:
             given, name = self._tuples[key], f"w{len(self._scope)}"
             self._names[key] = name
-            call = f"{name} = {self._bind(_array_of(self._values[key]))}({given})"
+            call = f"{name} = {self._bind(array_of(self._values[key]))}({given})"
             self._lines.append(_Line(call, [name], [given], False))
             return name
         return self._from_shapes(key, False)
@@ -327,7 +268,7 @@ class _Builder:
         roots = self._roots[key]
         group = self._groups.get(roots)
         if group is None:
-            group = f"s{len(self._scope)}", _FromShapes(self._plan)
+            group = f"s{len(self._scope)}", FromShapes(self._plan)
             self._groups[roots] = group
             maker = self._bind(group[1])
             ordered = sorted(roots, key=self._names.__getitem__)
@@ -341,7 +282,7 @@ class _Builder:
         place = memo.wanted.setdefault((key, as_sizes), len(memo.wanted))
         return f"{name}[{place}]"
 
-    def _gather(self, key: Any, memo: _FromShapes) -> None:
+    def _gather(self, key: Any, memo: FromShapes) -> None:
         """Note the ops that a value follows from, those first that are needed first."""
         roots = [root for root, _ in memo.roots]
         if key in roots or key in memo.constants:
@@ -364,7 +305,7 @@ class _Builder:
             for output, source in zip(op._outputs, sources, strict=False):
                 self._pass_on(output, source)
             return
-        operands = [_held(self._values[key]) for key in sources]
+        operands = [held(self._values[key]) for key in sources]
         refused = refused_by_shape(self._plan, op, operands)
         if refused is not None:
             raise Changed
@@ -504,9 +445,9 @@ class _Builder:
         names = [self._array(key) for key in sources]
         self._cost += policy.STRAIGHT_KERNEL
         if only_draws(op):
-            call = _drawing(self._plan, op, all(key in self._constant for key in sources))
+            call = drawing(self._plan, op, all(key in self._constant for key in sources))
             return f"{self._bind(call)}({', '.join(['draws', *names])})", _variables(names), True
-        call = _kernel(self._plan, op, context)
+        call = kernel_of(self._plan, op, context)
         return f"{self._bind(call)}({', '.join(names)})", _variables(names), True
 
     def _rank_guard(self, key: ValueKey) -> _Line | None:
@@ -558,24 +499,6 @@ def _variables(names: Sequence[str]) -> list[str]:
     return [name.removeprefix("tuple(").partition("[")[0].partition(".")[0] for name in names]
 
 
-def _held(value: Any) -> Any:
-    """A value as kernels take it: an array, or a list."""
-    return value if type(value) is np.ndarray or type(value) is HostList else to_host(value)
-
-
-def _array_of(like: Any) -> Callable[[tuple[int, ...]], Any]:
-    """What makes an array of a tuple of sizes."""
-    dtype, is_vector = like.dtype, like.ndim == 1
-
-    def array(sizes: tuple[int, ...]) -> Any:
-        try:
-            return np.array(sizes if is_vector else sizes[0], dtype)
-        except OverflowError:
-            raise Changed from None
-
-    return array
-
-
 def _same(value: Any, expected: Any) -> bool:
     if isinstance(expected, HostList):  # as long, after the same change
         return type(value) is HostList and value.length == expected.length
@@ -587,57 +510,3 @@ def _same(value: Any, expected: Any) -> bool:
 def _equal(value: Any, expected: Any) -> bool:
     """The same, but for zeros that are negative, which a sum with 0 does not have."""
     return value.dtype == expected.dtype and np.array_equal(value, expected, value.dtype.kind in "fc")
-
-
-def _kernel(plan: Plan, op: Operation, context: kernels.HostContext) -> Callable[..., Any]:
-    """The kernel of an op, as a function of operands of any size."""
-    definition, attrs = op.definition, op._attrs
-    kernel, checks = definition.host_kernel or definition.kernel, definition.checks
-    assert kernel is not None
-    alone = len(op._outputs) == 1
-    accepted: set[Any] = set()
-    most = sizes.host_memory()
-    any_shape = definition.shape is inference.elementwise or (definition.elementwise and len(op._inputs) == 1)
-
-    def call(*operands: Any) -> Any:
-        if not any_shape:
-            forms = tuple([getattr(value, "shape", None) for value in operands])
-            if forms not in accepted:
-                if refused_by_shape(plan, op, operands) is not None:
-                    raise Changed
-                if len(accepted) >= MOST_KEPT:
-                    accepted.clear()
-                accepted.add(forms)
-        values = [_held(value) for value in operands]
-        if checks is not None:
-            checks(context, values, attrs)
-        found = kernel(context, values, attrs)
-        if alone and type(found) is np.ndarray:
-            if found.nbytes > most:
-                raise Changed
-            return found
-        results = kernels.outputs_of(definition, attrs, found)
-        if any(type(value) is np.ndarray and value.nbytes > most for value in results):
-            raise Changed
-        return results[0] if alone else results
-
-    return call
-
-
-def _drawing(plan: Plan, op: Operation, known: bool) -> Callable[..., Any]:
-    """The kernel of an op that draws, as a function of the streams and its operands.
-
-    ``known`` says that these are the same each time, and so is what a call reserves.
-    """
-    context = kernels.HostContext(op)
-    context.precision = plan.options.precision
-    kernel = _kernel(plan, op, context)
-    reserved: list[int] = []
-
-    def call(draws: Draws, *operands: Any) -> Any:
-        if not reserved or not known:
-            reserved[:] = [blocks_of(op, operands)]
-        context.philox = draws.take(op, reserved[0])
-        return kernel(*operands)
-
-    return call

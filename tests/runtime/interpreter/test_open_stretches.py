@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.runtime.interpreter import open_code, open_stretches
+from anabranch.runtime.interpreter import open_calls, open_stretches
 
 RUNS = 24
 
@@ -252,13 +252,13 @@ def _changing_broadcasts(random):
 
 def test_sizes_that_are_new_are_computed_as_integers(served, monkeypatch):
     anew = [0]
-    compute = open_code._FromShapes._compute
+    compute = open_calls.FromShapes._compute
 
     def counted(self, given):
         anew[0] += 1
         return compute(self, given)
 
-    monkeypatch.setattr(open_code._FromShapes, "_compute", counted)
+    monkeypatch.setattr(open_calls.FromShapes, "_compute", counted)
     values, _ = _run(_changing_broadcasts, "interpreted", monkeypatch, True)
     computed = anew[0]
     expected, _ = _run(_changing_broadcasts, "interpreted", monkeypatch, False)

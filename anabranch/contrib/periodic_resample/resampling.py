@@ -9,7 +9,6 @@ import numpy as np
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.contract import api
 from anabranch.core.contract.api import public
 
 _Tensor = Any
@@ -122,6 +121,3 @@ def _places(xp: Any, old: Sequence[Any], new: Sequence[Any], free: int) -> Any:
         own = along(axis)
         place = place * old[axis] + (moved * new[free] + own if axis == free else own // factors[axis])
     return place
-
-
-__getattr__, __dir__ = api.module_attributes("contrib.periodic_resample")
