@@ -184,8 +184,7 @@ class _Division:
             with self.graph.device(old._device), self.graph.control_dependencies(self.made[first:]):
                 for taken, other in zip(values["then_branch"], values["else_branch"], strict=True):
                     result = cond(pred, functools.partial(identity, taken), functools.partial(identity, other))
-                    result.op.user_site = old.user_site
-                    self.made.append(result.op)
+                    self.made.append(_made_for(old, result))
                     results.append(result)
         return results
 
@@ -204,9 +203,9 @@ class _Division:
             exports = branch.exports(part)
             with self.graph.device(part[1]), self.graph.control_dependencies(waits):
                 outputs = cond(holds, self._taken(members, exports), _left_out(exports), strict=True, name="part")
-            outputs[0].op.user_site = self.conditional.user_site
-            ops[part] = [outputs[0].op]
-            self.made.append(outputs[0].op)
+            made = _made_for(self.conditional, outputs[0])
+            ops[part] = [made]
+            self.made.append(made)
             self.env.update(zip(exports, outputs, strict=False))
         return [self._value(output) for output in body.outputs]
 
@@ -243,6 +242,13 @@ class _Division:
                 return [identity(inside(tensor)) for tensor in exports] or [identity(constant(True))]
 
         return taken
+
+
+def _made_for(old: Operation, result: Tensor) -> Operation:
+    """The conditional behind a result, which stands at the line that made the old one."""
+    made = result.op if bodies_of(result.op) else result.op._inputs[0].op
+    made.user_site = old.user_site
+    return made
 
 
 def _left_out(exports: Sequence[Tensor]) -> Callable[[], list[Tensor]]:
