@@ -52,6 +52,21 @@ def _refuse(name: str, instead: str) -> NoReturn:
     raise NotImplementedError(errors.message(f"tf.{name}()", "TensorFlow 1's behaviour, the only one here", instead))
 
 
+@public("disable_tensor_equality")
+def disable_tensor_equality() -> None:
+    """Do nothing: tensors are equal if they are one and the same, as in version 1."""
+
+
+@public("enable_tensor_equality")
+def enable_tensor_equality() -> None:
+    """Refused: equality of elements comes with version 2's behaviour as a whole.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    _refuse("enable_tensor_equality", "tf.equal(x, y), or tf.enable_v2_behavior() at the beginning of the program")
+
+
 @public("enable_v2_behavior")
 def enable_v2_behavior() -> None:
     """Run ops when they are applied, with version 2's shapes and equality; for the beginning of a program.

@@ -22,6 +22,14 @@ _DTYPES = tuple(
     )
     for name in row.split()
 )
+_QUANTIZED = frozenset(
+    made for name in _DTYPES if name.startswith("q") for made in (getattr(dtypes, name), getattr(dtypes, name)._as_ref)
+)
+_GRAPH_DEF_VERSIONS = {
+    "GRAPH_DEF_VERSION": graph.GRAPH_DEF_VERSION,
+    "GRAPH_DEF_VERSION_MIN_CONSUMER": 0,
+    "GRAPH_DEF_VERSION_MIN_PRODUCER": 0,
+}
 
 
 def publish_constants() -> None:
@@ -53,9 +61,9 @@ def publish_constants() -> None:
         "version.GIT_VERSION": f"v{_COMPATIBLE_VERSION}-anabranch",
         "COMPILER_VERSION": "XLA",
         "version.COMPILER_VERSION": "XLA",
-        "GRAPH_DEF_VERSION": graph.Graph()._producer_version,
-        "GRAPH_DEF_VERSION_MIN_CONSUMER": 0,
-        "GRAPH_DEF_VERSION_MIN_PRODUCER": 0,
+        "QUANTIZED_DTYPES": _QUANTIZED,
+        "dtypes.QUANTIZED_DTYPES": _QUANTIZED,
+        **{f"{place}{name}": value for place in ("", "version.") for name, value in _GRAPH_DEF_VERSIONS.items()},
     }.items():
         publish_as(name, value)
     for name in errors.__all__:

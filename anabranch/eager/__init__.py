@@ -8,5 +8,6 @@ from anabranch.eager import devices as _devices  # noqa: F401
 from anabranch.eager import forward as _forward  # noqa: F401
 from anabranch.eager import function as _function  # noqa: F401
 from anabranch.eager import mode as _mode  # noqa: F401 - imported for what it publishes
+from anabranch.eager import process_options as _process_options  # noqa: F401
 from anabranch.eager import tape as _tape  # noqa: F401
 from anabranch.eager import wrapped_function as _wrapped_function  # noqa: F401

@@ -294,5 +294,31 @@ class Supervisor:
     Stop = stop
 
 
+@public("train.basic_train_loop")
+def basic_train_loop(
+    supervisor: Supervisor,
+    train_step_fn: Callable[..., Any],
+    args: Sequence[Any] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    master: str = "",
+) -> None:
+    """Call ``train_step_fn(session, *args, **kwargs)`` until a stop is asked for.
+
+    A session that is aborted, as when a server of a cluster starts again, is followed by a new one.
+
+    Args:
+        supervisor: what makes the sessions, and says when to stop.
+        train_step_fn: runs a training step, as a rule.
+        args: its arguments behind the session.
+        kwargs: its keyword arguments.
+        master: target of the sessions.
+    """
+    while True:
+        with contextlib.suppress(errors.AbortedError), supervisor.managed_session(master) as session:
+            while not supervisor.should_stop():
+                train_step_fn(session, *(args or ()), **(kwargs or {}))
+            return
+
+
 def _manager(*given: Any) -> Any:
     return session_manager.SessionManager(*given)

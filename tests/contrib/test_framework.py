@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import threading
 
 import numpy as np
@@ -195,3 +196,67 @@ def test_names_and_cases() -> None:
             framework.smart_case([(False, lambda: 1)])
         with pytest.raises(ValueError, match="one at most"):
             framework.smart_case([(True, lambda: 1), (True, lambda: 2)], exclusive=True)
+
+
+# ------------------------------------------------------------------------------------------------- paths of structures
+NEST = tf.contrib.framework.nest
+Pair = collections.namedtuple("Pair", "x y")
+
+
+@pytest.mark.parametrize(
+    ("structure", "paths"),
+    [
+        (3, [()]),
+        ([1, [2, (3,)]], [(0,), (1, 0), (1, 1, 0)]),
+        ({"b": 1, "a": [2, 3]}, [("a", 0), ("a", 1), ("b",)]),
+        ({"z": Pair(1, {"k": 5})}, [("z", "x"), ("z", "y", "k")]),
+        ([[], {}, None], [(2,)]),
+    ],
+    ids=str,
+)
+def test_paths_of_leaves(structure, paths) -> None:
+    leaves = NEST.flatten(structure)
+    assert list(NEST.yield_flat_paths(structure)) == paths
+    assert NEST.flatten_with_tuple_paths(structure) == list(zip(paths, leaves, strict=True))
+    joined = [".".join(str(key) for key in path) for path in paths]
+    assert NEST.flatten_with_joined_string_paths(structure, separator=".") == list(zip(joined, leaves, strict=True))
+    mapped = NEST.map_structure_with_tuple_paths(lambda path, *values: (path, *values), structure, structure)
+    wanted = [(path, leaf, leaf) for path, leaf in zip(paths, leaves, strict=True)]
+    assert NEST.flatten_up_to(structure, mapped) == wanted
+    assert NEST.map_structure_with_paths(lambda path, leaf: leaf, structure) == structure
+
+
+def test_paths_down_to_another_structure() -> None:
+    found = NEST.flatten_with_tuple_paths_up_to([[1, 1], [0, 1]], [[[2, 2], [3, 3]], [[4, 9], [5, 5]]])
+    assert found == [((0, 0), [2, 2]), ((0, 1), [3, 3]), ((1, 0), [4, 9]), ((1, 1), [5, 5])]
+    mapped = NEST.map_structure_with_tuple_paths_up_to({"a": 0}, lambda path, a, b: (path, a + b), {"a": 1}, {"a": 2})
+    assert mapped == {"a": (("a",), 3)}
+    with pytest.raises(ValueError, match="Input structure has length 2, while shallow structure has length 1"):
+        NEST.flatten_with_tuple_paths_up_to({"a": 0}, {"a": 1, "b": 2})
+    with pytest.raises(TypeError, match="If shallow structure is a sequence, input must also be a sequence"):
+        NEST.map_structure_with_paths(lambda path, *leaves: leaves, [1], 2)
+    with pytest.raises(ValueError, match="Cannot map over no sequences"):
+        NEST.map_structure_with_tuple_paths_up_to([1], lambda path: path)
+
+
+def test_components_of_tensors_have_paths() -> None:
+    sparse = tf.SparseTensor([[0]], [1], [2])
+    assert NEST.is_sequence_or_composite(sparse)
+    assert not NEST.is_sequence_or_composite(tf.constant(1))
+    assert not NEST.is_sequence_or_composite("text")
+    assert len(NEST.flatten_with_tuple_paths([sparse])) == 1
+    assert list(NEST.yield_flat_paths([sparse], expand_composites=True)) == [
+        (0, "SparseTensor", number) for number in range(3)
+    ]
+
+
+def test_how_far_down_a_function_goes() -> None:
+    structure = [1, (2, [3]), {"a": (4,)}]
+    assert NEST.get_traverse_shallow_structure(lambda part: True, structure) == [True, (True, [True]), {"a": (True,)}]
+    shallow = NEST.get_traverse_shallow_structure(lambda part: not isinstance(part, tuple), structure)
+    assert shallow == [True, False, {"a": False}]
+    assert NEST.flatten_up_to(shallow, structure) == [1, (2, [3]), (4,)]
+    with pytest.raises(TypeError, match="traverse_fn returned a non-bool scalar: 1 for input"):
+        NEST.get_traverse_shallow_structure(lambda part: 1, structure)
+    with pytest.raises(TypeError, match=r"traverse_fn returned structure: .* for non-structure: 1"):
+        NEST.get_traverse_shallow_structure(lambda part: [True, False, False], structure)

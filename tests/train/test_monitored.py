@@ -472,6 +472,28 @@ def test_loops_of_a_supervisor() -> None:
     assert supervisor.should_stop()
 
 
+def test_a_basic_loop_goes_on_behind_an_aborted_session() -> None:
+    v = tf.Variable(0)
+    more = tf.assign_add(v, 1)
+    supervisor = tf.train.Supervisor()
+    sessions, calls = [], []
+
+    def step(session: tf.Session, by: int, until: int = 0) -> None:
+        sessions.append(session)
+        calls.append(by)
+        if len(calls) == 3:
+            raise tf.errors.AbortedError(None, None, "the server has started again")
+        if session.run(more) == until:
+            supervisor.request_stop()
+
+    tf.train.basic_train_loop(supervisor, step, args=(2,), kwargs={"until": 5})
+    assert calls == [2] * 8
+    assert len(set(sessions)) == 2
+
+    with pytest.raises(ValueError, match="mine"):
+        tf.train.basic_train_loop(tf.train.Supervisor(), lambda session: (_ for _ in ()).throw(ValueError("mine")))
+
+
 def test_a_supervisor_saves_by_itself(tmp_path: Path) -> None:
     step = step_op()
     supervisor = tf.train.Supervisor(logdir=str(tmp_path), save_model_secs=0.05, save_summaries_secs=0)

@@ -61,7 +61,7 @@ def _sorted_keys(mapping: Any) -> list[Any]:
         ) from None
 
 
-def _items(structure: Any) -> Iterator[tuple[Any, Any]]:
+def items(structure: Any) -> Iterator[tuple[Any, Any]]:
     """The parts of a structure one level down, each with its key, in the order in which they are flattened."""
     if isinstance(structure, collections.abc.Mapping):
         for key in _sorted_keys(structure):
@@ -77,7 +77,7 @@ def parts(structure: Any) -> list[Any]:
     """The parts of a structure one level down."""
     if type(structure) is tuple or type(structure) is list:
         return list(structure)
-    return [part for _, part in _items(structure)]
+    return [part for _, part in items(structure)]
 
 
 def like(instance: Any, values: list[Any]) -> Any:
@@ -104,15 +104,15 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
 
 
 def _leaves(structure: Any, expand: bool = False) -> Iterator[Any]:
-    structure = _opened(structure, expand)
+    structure = opened(structure, expand)
     if not is_nested(structure):
         yield structure
         return
-    for _, part in _items(structure):
+    for _, part in items(structure):
         yield from _leaves(part, expand)
 
 
-def _opened(structure: Any, expand: bool) -> Any:
+def opened(structure: Any, expand: bool) -> Any:
     """The components of a composite tensor, or its spec, if they are asked for; any other value itself."""
     while expand and isinstance(structure, Expandable):
         components = structure._expanded()
@@ -140,7 +140,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
     values = parts(flat_sequence)
     needed = len(flatten(structure, expand_composites))
     if len(values) != needed:
-        if is_nested(_opened(structure, expand_composites)):
+        if is_nested(opened(structure, expand_composites)):
             usual = f"Structure had {needed} elements, but flat_sequence had {len(values)} elements."
         else:
             usual = f"Structure is a scalar but len(flat_sequence) == {len(values)} > 1"
@@ -219,11 +219,11 @@ def _compare(first: Any, second: Any, check_types: bool, expand: bool, whole_fir
             )
         )
 
-    both = _opened(first, expand) is not first and _opened(second, expand) is not second
+    both = opened(first, expand) is not first and opened(second, expand) is not second
     if check_types and both and type(first) is not type(second):
         usual = f"Expected an instance of {type(first)}, found {type(second)}"
         raise differ(TypeError, f"types {type(first).__name__} and {type(second).__name__}", usual)
-    first, second = _opened(first, expand), _opened(second, expand)
+    first, second = opened(first, expand), opened(second, expand)
     if is_nested(first) != is_nested(second):
         sequence, leaf = (first, second) if is_nested(first) else (second, first)
         usual = f'Substructure "{_shown(sequence)}" is a sequence, while substructure "{_shown(leaf)}" is not'
@@ -277,7 +277,7 @@ def assert_shallow_structure(
         ValueError: numbers of parts or keys differ.
         TypeError: a leaf stands where ``shallow_tree`` has parts, or types differ and ``check_types``.
     """
-    shallow_tree, input_tree = _opened(shallow_tree, expand_composites), _opened(input_tree, expand_composites)
+    shallow_tree, input_tree = opened(shallow_tree, expand_composites), opened(input_tree, expand_composites)
     if not is_nested(shallow_tree):
         return
     parts_of_message = (
@@ -299,21 +299,22 @@ def assert_shallow_structure(
                 *parts_of_message, f"a {type(shallow_tree).__name__} in place of the {type(input_tree).__name__}"
             )
         )
-    if mappings and set(shallow_tree) - set(input_tree):
-        raise ValueError(
-            f"The two structures don't have the same keys. Input structure has keys {list(input_tree)}, "
-            f"while shallow structure has keys {list(shallow_tree)}.\n"
-            + errors.message(*parts_of_message, f"keys {sorted(set(shallow_tree) - set(input_tree))}")
-        )
     missing = len(parts(shallow_tree)) - len(parts(input_tree))
-    if not mappings and (missing if check_subtrees_length else missing > 0):
+    if missing if check_subtrees_length else missing > 0 and not mappings:
         raise ValueError(
             f"The two structures don't have the same sequence length. Input structure has length "
             f"{len(parts(input_tree))}, while shallow structure has length {len(parts(shallow_tree))}.\n"
             + errors.message(*parts_of_message, f"{len(parts(shallow_tree))} parts")
         )
-    for key, part in _items(shallow_tree):
-        inner = input_tree[key] if mappings else dict(_items(input_tree))[key]
+    absent = [key for key in shallow_tree if key not in input_tree] if mappings else []
+    if absent:
+        raise ValueError(
+            f"The two structures don't have the same keys. Input structure has keys {list(input_tree)}, "
+            f"while shallow structure has keys {list(shallow_tree)}.\n"
+            + errors.message(*parts_of_message, f"an input that has keys {absent}")
+        )
+    for key, part in items(shallow_tree):
+        inner = input_tree[key] if mappings else dict(items(input_tree))[key]
         assert_shallow_structure(part, inner, check_types, expand_composites, check_subtrees_length)
 
 
@@ -329,12 +330,12 @@ def flatten_up_to(
     assert_shallow_structure(shallow_tree, input_tree, check_types, expand_composites, check_subtrees_length)
 
     def walk(shallow: Any, deep: Any) -> Iterator[Any]:
-        shallow, deep = _opened(shallow, expand_composites), _opened(deep, expand_composites)
+        shallow, deep = opened(shallow, expand_composites), opened(deep, expand_composites)
         if not is_nested(shallow):
             yield deep
             return
-        inner = dict(_items(deep))
-        for key, part in _items(shallow):
+        inner = dict(items(deep))
+        for key, part in items(shallow):
             yield from walk(part, inner[key])
 
     return list(walk(shallow_tree, input_tree))

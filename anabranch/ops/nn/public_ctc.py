@@ -76,3 +76,71 @@ def _sparse(labels: Any, lengths: Any) -> SparseTensor:
     counts = build("Less", build("ExpandDims", places, 0), build("ExpandDims", lengths, 1))
     indices = build("Where", counts)
     return SparseTensor(indices, build("GatherNd", labels, indices), shape)
+
+
+@public("nn.ctc_unique_labels")
+def ctc_unique_labels(labels: Any, name: str | None = None) -> tuple[Any, Any]:
+    """The labels of each row without repetitions, for the argument ``unique`` of `tf.nn.ctc_loss_v2`.
+
+    Args:
+        labels: int ``[batch, length]``.
+        name: of the scope.
+
+    Returns:
+        int64 ``[batch, length]``, the labels of each row in the order in which they first stand there, then zeros; and
+        int32 ``[batch, length]``, where each label stands among them.
+
+    Example:
+        >>> import anabranch as tf
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     values, places = session.run(tf.nn.ctc_unique_labels([[3, 4, 4, 3]]))
+        >>> values.tolist(), places.tolist()
+        ([[3, 4, 0, 0]], [[0, 1, 1, 0]])
+    """
+    with name_scope(name, "ctc_unique_labels", [labels]):
+        labels = convert_to_tensor(labels, name="labels")
+        same = build("Equal", build("ExpandDims", labels, 2), build("ExpandDims", labels, 1))
+        first = build("ArgMax", build("Cast", same, DstT=dtypes.int32), 2, output_type=dtypes.int32)
+        places = build("Range", 0, build("Shape", labels)[1], 1)
+        is_first = build("Cast", build("Equal", first, places), DstT=dtypes.int32)
+        rank = build("Cumsum", is_first, 1, exclusive=True)
+        indices = build("GatherV2", rank, first, 1, batch_dims=1)
+        return _packed(build("Cast", labels, DstT=dtypes.int64), is_first, rank, build("Shape", labels)[1]), indices
+
+
+def _packed(labels: Any, kept: Any, places: Any, size: Any) -> Any:
+    """The labels of each row that are kept, at their places, in rows of this size; zeros behind them."""
+    at = build("OneHot", places, size, build("Cast", 1, DstT=labels.dtype), build("Cast", 0, DstT=labels.dtype))
+    weights = build("Mul", labels, build("Cast", kept, DstT=labels.dtype))
+    return build("Sum", build("Mul", build("ExpandDims", weights, 2), at), 1)
+
+
+@public("nn.collapse_repeated")
+def collapse_repeated(labels: Any, seq_length: Any, name: str | None = None) -> tuple[Any, Any]:
+    """Labels of which each run of equal ones has become one.
+
+    Args:
+        labels: ``[batch, length]``.
+        seq_length: ``[batch]``, how many labels of each row count.
+        name: of the scope.
+
+    Returns:
+        ``[batch, longest]``, the labels that are left, then zeros; and int32 ``[batch]``, how many they are.
+
+    Example:
+        >>> import anabranch as tf
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     found, lengths = session.run(tf.nn.collapse_repeated([[1, 1, 2, 2, 1]], [5]))
+        >>> found.tolist(), lengths.tolist()
+        ([[1, 2, 1]], [3])
+    """
+    with name_scope(name, "collapse_repeated_labels", [labels, seq_length]):
+        labels = convert_to_tensor(labels, name="labels")
+        seq_length = build("Cast", convert_to_tensor(seq_length, name="seq_length"), DstT=dtypes.int32)
+        places = build("ExpandDims", build("Range", 0, build("Shape", labels)[1], 1), 0)
+        counts = build("Less", places, build("ExpandDims", seq_length, 1))
+        differs = concat([counts[:, :1], build("NotEqual", labels[:, 1:], labels[:, :-1])], 1)
+        kept = build("Cast", build("LogicalAnd", differs, counts), DstT=dtypes.int32)
+        lengths = build("Sum", kept, 1)
+        longest = build("Max", lengths, 0)
+        return _packed(labels, kept, build("Cumsum", kept, 1, exclusive=True), longest), lengths

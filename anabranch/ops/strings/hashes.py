@@ -14,7 +14,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public, public_op
-from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op
+from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op, Type
 from anabranch.core.graph.build import build
 from anabranch.ops.strings import hash_arrays
 from anabranch.ops.strings.text import one_spelling
@@ -240,6 +240,39 @@ class StringToHashBucket(Op):
         return _buckets(hash64, old_hashes, inputs[0], attrs["num_buckets"])
 
 
+class Fingerprint(Op):
+    """Eight bytes for what each row of ``data`` holds, by FarmHash; the same whatever the shape and type of a row.
+
+    A row of several strings has that of its strings' fingerprints.
+    """
+
+    signature = "data: T, method: string -> fingerprint: uint8"
+    attrs = {"T": Type()}
+    effect = PURE
+    gradient = _NO_GRADIENT
+
+    def shape(c):
+        given = c.with_rank_at_least(0, 1)
+        method = c.value(1)
+        if method is not None and method.item() != b"farmhash64":
+            raise ValueError(f"Unsupported method: {method.item().decode('utf-8', 'replace')}")
+        return [(None if given is None else given[0], 8)]
+
+    def host_kernel(ctx, inputs, attrs):
+        data, method = inputs
+        known = method.item() == b"farmhash64"
+        ctx.check(known, errors.InvalidArgumentError, f"Unsupported method: {method.item().decode('utf-8', 'replace')}")
+        ctx.check(np.ndim(data) > 0, errors.InvalidArgumentError, "data must be at least rank 1, is a scalar")
+        rows = data.reshape(data.shape[0], int(np.prod(data.shape[1:], dtype=np.int64)))
+        if data.dtype == object:
+            hashes = fingerprints(rows.ravel().tolist()).astype("<u8")
+            if rows.shape[1] == 1 or not rows.size:
+                return hashes.view(np.uint8).reshape(rows.shape[0], 8)
+            rows = hashes.reshape(rows.shape)
+        texts = [np.ascontiguousarray(row).tobytes() for row in rows]
+        return fingerprints(texts).astype("<u8").view(np.uint8).reshape(len(texts), 8)
+
+
 string_to_hash_bucket_fast = public_op(
     "StringToHashBucketFast", "string_to_hash_bucket_fast", "strings.to_hash_bucket_fast"
 )
@@ -254,3 +287,27 @@ def string_to_hash_bucket(
 ) -> Any:
     """The bucket of each string by the old hash, int64; ``input`` is another name of ``string_tensor``."""
     return build("StringToHashBucket", one_spelling(string_tensor, input), num_buckets=num_buckets, name=name)
+
+
+@public("fingerprint")
+def fingerprint(data: Any, method: str = "farmhash64", name: str | None = None) -> Any:
+    """Eight bytes for what each row of a tensor holds.
+
+    Args:
+        data: a tensor whose first dimension counts the rows; its bytes count, not its type and shape.
+        method: ``"farmhash64"``.
+        name: of the operation.
+
+    Returns:
+        uint8 ``[rows, 8]``, each row a fingerprint with its lowest byte first.
+
+    Raises:
+        ValueError: ``data`` is a scalar, or the method is another.
+
+    Example:
+        >>> import anabranch as tf
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     session.run(tf.fingerprint(["ab"])).tolist()
+        [[30, 165, 173, 66, 82, 110, 141, 170]]
+    """
+    return build("Fingerprint", data, method, name=name)

@@ -161,3 +161,32 @@ def test_sequences_are_decoded_in_a_batch_as_alone(width: int) -> None:
         _, alone, _, score = decoded(logits[:, row : row + 1], lengths[row : row + 1])
         assert alone.tolist() == values[indices[:, 0] == row].tolist()
         assert score[0, 0] == scores[row, 0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "lengths", "collapsed", "left"),
+    [
+        ([[1, 1, 2, 2, 1], [3, 3, 3, 0, 0]], [5, 3], [[1, 2, 1], [3, 0, 0]], [3, 1]),
+        ([[1, 1, 1]], [2], [[1]], [1]),
+        ([[0, 0, 1], [1, 2, 2], [1, 1, 1]], [3, 2, 0], [[0, 1], [1, 2], [0, 0]], [2, 2, 0]),
+        ([[1, 2]], [2], [[1, 2]], [2]),
+    ],
+)
+def test_repeated_labels_collapse(labels, lengths, collapsed, left) -> None:
+    found, counts = run(lambda: tf.nn.collapse_repeated(labels, lengths))
+    assert (found.tolist(), counts.tolist()) == (collapsed, left)
+    assert (found.dtype, counts.dtype) == (np.int32, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("labels", "values", "places"),
+    [
+        ([[3, 4, 4, 3], [1, 1, 1, 0]], [[3, 4, 0, 0], [1, 0, 0, 0]], [[0, 1, 1, 0], [0, 0, 0, 1]]),
+        ([[1]], [[1]], [[0]]),
+        ([[5, 4, 3], [3, 4, 5]], [[5, 4, 3], [3, 4, 5]], [[0, 1, 2], [0, 1, 2]]),
+    ],
+)
+def test_labels_without_repetitions(labels, values, places) -> None:
+    unique, indices = run(lambda: tf.nn.ctc_unique_labels(labels))
+    assert (unique.tolist(), indices.tolist()) == (values, places)
+    assert (unique.dtype, indices.dtype) == (np.int64, np.int32)

@@ -11,4 +11,4 @@ OPS = (
     "RegexFullMatch", "StaticRegexFullMatch",
 )  # fmt: skip
 
-ROWS = [elsewhere(name, FILE, name) for name in OPS]
+ROWS = [*[elsewhere(name, FILE, name) for name in OPS], elsewhere("Fingerprint", FILE, "tf.fingerprint")]

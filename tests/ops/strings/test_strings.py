@@ -245,3 +245,32 @@ def test_hashes_of_many_strings_are_those_of_each(most, count):
     assert fast.ravel().tolist() == [hashes.fingerprint64(text) % (2**63 - 1) for text in texts]
     assert strong.ravel().tolist() == [hashes.siphash(key, text) % (10**9 + 7) for text in texts]
     assert old.ravel().tolist() == [hashes.hash64(text) % 1000 for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (np.int32([[1, 2], [3, 4]]), [[76, 18, 253, 133, 168, 204, 240, 10], [254, 162, 60, 240, 103, 244, 53, 255]]),
+        (["ab", "c"], [[30, 165, 173, 66, 82, 110, 141, 170], [40, 123, 203, 224, 169, 24, 161, 158]]),
+        ([["ab"], ["c"]], [[30, 165, 173, 66, 82, 110, 141, 170], [40, 123, 203, 224, 169, 24, 161, 158]]),
+        ([[["ab", "c"], ["d", ""]]], [[89, 94, 57, 39, 198, 210, 184, 31]]),
+        (np.zeros((2, 0), np.float32), [[79, 64, 144, 47, 59, 106, 225, 154]] * 2),
+        (np.array([True, False]), [[62, 88, 126, 177, 19, 76, 162, 71], [84, 75, 233, 245, 237, 86, 96, 190]]),
+        (np.zeros((0, 3), np.float32), np.zeros((0, 8)).tolist()),
+    ],
+)
+def test_fingerprints_are_those_of_tensorflow(data, wanted):
+    with tf.Graph().as_default(), tf.Session() as session:
+        made = tf.fingerprint(tf.constant(data))
+        assert made.shape.as_list() == [len(wanted), 8]
+        found = session.run(made)
+    assert found.dtype == np.uint8
+    assert found.tolist() == wanted
+
+
+def test_fingerprints_that_are_refused():
+    with tf.Graph().as_default():
+        with pytest.raises(ValueError, match="Shape must be at least rank 1 but is rank 0"):
+            tf.fingerprint(1.0)
+        with pytest.raises(ValueError, match="Unsupported method: x"):
+            tf.fingerprint([1.0], method="x")
