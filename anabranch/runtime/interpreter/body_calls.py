@@ -11,6 +11,7 @@ that draw from the streams of one iterator come one after the other.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,7 +24,7 @@ from anabranch.core.graph.body import Body
 from anabranch.rewrite import effects
 from anabranch.runtime.interpreter import open_code
 from anabranch.runtime.interpreter.row_code import Rows
-from anabranch.runtime.interpreter.straight_line import Draws, Straight
+from anabranch.runtime.interpreter.straight_line import Straight, TooLong, Turn
 from anabranch.runtime.plans import policy
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.state.slots import Layout, RandomCounter
@@ -147,6 +148,11 @@ def _fixed_draws(plan: Any) -> dict[Any, int]:
     return blocks
 
 
+def _no_stream(op: Any) -> RandomCounter:
+    """A function that draws in a conditional or loop is run by the executor."""
+    raise AssertionError(op)
+
+
 class BodyFunction:
     """A body with what it captures, to be called any number of times."""
 
@@ -155,7 +161,6 @@ class BodyFunction:
         "_captured",
         "_copies",
         "_count",
-        "_draws",
         "_fixed",
         "_given",
         "_live",
@@ -166,6 +171,7 @@ class BodyFunction:
         "_runner",
         "_straight",
         "_tier",
+        "_turn",
     )
 
     def __init__(self, runner: Any, body: Body, captured: Sequence[Any]) -> None:
@@ -186,18 +192,18 @@ class BodyFunction:
         straight = runner.bodies.straight(self._plan)
         # What reads variables goes by the executor, which pins them, and so does what draws from streams of steps.
         if straight is not None and (
-            straight.reads or (straight.random_ops and not isinstance(self._manager, OwnStreams))
+            straight.reads or (straight.random_ops and (straight.nests or not isinstance(self._manager, OwnStreams)))
         ):
             straight = None
         self._straight: Straight | None = straight
         self._open = None if straight is None or straight.any_size is not None else open_code.of_body(self._plan)
         """What runs a body that draws where straight code does not: for elements of ever new sizes."""
-        self._draws: Draws | None = None
+        self._turn: Turn | None = None
         self._fixed = _fixed_draws(self._plan) if straight is not None else {}
         self._copies: list[BodyFunction] = []
         """The same with streams of their own, for calls whose places in the streams were reserved; each in one call."""
         self._rows: Rows | None = None
-        if self._straight is not None and not self._straight.random_ops:
+        if self._straight is not None and not self._straight.random_ops and not self._straight.nests:
             # Where elements are to be computed by programs, rows are used if they have the same bits.
             told = self._tier != "compiled"
             self._rows = Rows(self._plan, len(body.args) - len(self._captured), told)
@@ -250,7 +256,9 @@ class BodyFunction:
     def by_element(self) -> str | None:
         """Why it is called element by element, as far as that is known; None if it may be called for many."""
         if self._rows is None:
-            return "it does more than compute" if self._straight is None else "it draws"
+            if self._straight is None:
+                return "it does more than compute"
+            return "it draws" if self._straight.random_ops else "it has conditionals or loops"
         return self._rows.refused
 
     def rows(self, columns: Sequence[Any], token: CancellationToken) -> list[Any] | None:
@@ -280,11 +288,13 @@ class BodyFunction:
             values[at] = _committed(self._manager.shared, slot, token)
         return values
 
-    def _streams(self, straight: Straight) -> Draws:
-        """The streams of the ops that draw, which the first call, op by op, has begun."""
-        if self._draws is None:
-            self._draws = Draws({op: self._manager.of(op) for op in straight.random_ops})
-        return self._draws
+    def _turn_of(self, straight: Straight, token: CancellationToken) -> Turn | None:
+        """What a call takes from here; the streams of the ops that draw have begun with the first, op by op."""
+        if straight.nests:
+            return Turn(_no_stream, token)
+        if straight.random_ops and self._turn is None:
+            self._turn = Turn(functools.cache(self._manager.of))
+        return self._turn
 
     def _call(self, values: list[Any], token: CancellationToken) -> list[Any]:
         plan, straight = self._plan, self._straight
@@ -294,7 +304,7 @@ class BodyFunction:
                 self._runner.prepare(self._tier)
             plan.runs += 1
             if straight is not None and plan.tier == "interpreted":
-                results = self._run_code(straight, values, bugs)
+                results = self._run_code(straight, values, bugs, token)
                 if results is not None:
                     return results
             if plan.tier == "interpreted":
@@ -309,16 +319,25 @@ class BodyFunction:
             self._runner.bodies.spend(plan, step.nested_cost[0])
         return [seen(value) for value in results[: self._count]]
 
-    def _run_code(self, straight: Straight, values: Sequence[Any], bugs: list[faults.KernelBug]) -> list[Any] | None:
+    def _run_code(
+        self, straight: Straight, values: Sequence[Any], bugs: list[faults.KernelBug], token: CancellationToken
+    ) -> list[Any] | None:
         """What code for these shapes gives, or, where they are ever new, code for any; None if neither serves."""
-        draws = self._streams(straight) if straight.random_ops else None
-        outcome = straight.run(values, draws, recurring=self._open is None and straight.any_size is None)
+        turn = self._turn_of(straight, token)
+        try:
+            outcome = straight.run(values, turn, recurring=self._open is None and straight.any_size is None)
+        except TooLong:
+            outcome = None
+        if turn is not None:
+            turn.keep()
         if outcome is not None:
             return outcome[0][: self._count]
         if straight.bug is not None:
             bugs.append(straight.bug)
         elif self._open is not None and self._plan.runs > 1:
-            results = self._open.results(values, bugs, draws)
+            results = self._open.results(values, bugs, turn)
+            if turn is not None:
+                turn.keep()
             if results is not None:
                 return list(results[: self._count])
         return None

@@ -9,9 +9,11 @@ from typing import Any
 from anabranch.core.cache import Cache, Listed
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of
+from anabranch.core.graph.operation import Operation
 from anabranch.rewrite import effects
 from anabranch.runtime.interpreter import open_code
 from anabranch.runtime.interpreter import straight_line as straight
+from anabranch.runtime.interpreter.inner_code import InnerCode
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.watching import Watcher
 
@@ -60,12 +62,16 @@ class BodyPlans:
             return None
         with self._lock:
             if plan.straight is None:
-                made = straight.of(plan)
-                if made is not None and not made.random_ops:
-                    made.any_size = open_code.of_loop(plan, made.reads)
+                made = straight.of(plan, self)
+                if made is not None:
+                    made.any_size = open_code.of_loop(plan, made.reads, self)
                 plan.straight = (made,)
         code: straight.Straight | None = plan.straight[0]
         return code
+
+    def inner(self, plan: Plan, op: Operation) -> InnerCode:
+        """An op with bodies in the straight code of ``plan``."""
+        return InnerCode(self, plan, op)
 
     def spend(self, plan: Any, cost: float) -> None:
         """Notes what interpreting the bodies of ``plan`` has cost in a run."""

@@ -30,9 +30,10 @@ from anabranch.rewrite import effects, reach
 from anabranch.runtime.interpreter import lent_variables
 from anabranch.runtime.interpreter import straight_line as straight
 from anabranch.runtime.interpreter.body_plans import BODIES_FOR_A_SEGMENT
+from anabranch.runtime.interpreter.inner_code import live_outputs
 from anabranch.runtime.plans import policy
+from anabranch.runtime.plans.binding import counter_of
 from anabranch.runtime.plans.items import HostItem
-from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.state.slots import Layout, RandomCounter, ResourceHandle, Slot, Version
 from anabranch.runtime.values import Published, device_value, to_host
@@ -221,19 +222,6 @@ def _store(runner: Runner, op: Operation, outputs: Sequence[Any], env: dict[Valu
             env[output] = value
 
 
-def live_outputs(plan: Plan, op: Operation) -> tuple[int, ...]:
-    """The outputs of an op with bodies that somebody uses; of a loop also the variables that these follow from."""
-    live = plan.live.get(op)
-    if live is None:
-        fetched = frozenset(plan.fetches)
-        fetched |= plan.analysis.awaited
-        used = [i for i, output in enumerate(op._outputs) if output in plan.consumers or output in fetched]
-        if op.role is Role.LOOP:
-            used = control.carried_by(plan.view, op, used)
-        live = plan.live[op] = tuple(used)
-    return live
-
-
 class _Body:
     """A body ready to run any number of times in one manager."""
 
@@ -253,12 +241,17 @@ class _Body:
         self.straight = runner.bodies.straight(self.plan) if step.stats is None else None
         self.slots: list[Slot] = []
         """The variables that straight code reads. It writes none, but what the loop runs besides may."""
-        if self.straight is not None and self.straight.random_ops:
-            self.straight = None  # the step's streams move with the step
+        if self.straight is not None and self.straight.random_ops and not isinstance(manager, Overlay):
+            self.straight = None
+        self.turn = straight.Turn(self._stream, step.token) if self.straight is not None else None
         if self.straight is not None and self.straight.reads:
             self.slots = [self.runner.slot(key.maker) for key in self.straight.reads]
             if not isinstance(manager, Overlay) or any(slot.version is None for slot in self.slots):
                 self.straight = None
+
+    def _stream(self, op: Operation) -> RandomCounter:
+        """The stream of an op that draws, which moves with the segment's."""
+        return counter_of(self.plan, self.runner.manager, op)
 
     def quiet(self) -> contextlib.AbstractContextManager[None]:
         """What surrounds one run, or all runs of a loop."""
@@ -279,11 +272,8 @@ class _Body:
         return self.straight is not None and (self.waits or self.plan.tier == "interpreted")
 
     def _is_best_straight(self) -> bool:
-        """Whether a program takes longer to call than it saves, or would be parts of a body whose sizes change."""
-        code = self.straight
-        if code is None or self.tier != "auto":
-            return False
-        return code.cost < (policy.PARTS_RUN if code.serves_many else policy.PROGRAM_RUN)
+        """Whether a program would be no better than the code that there is."""
+        return self.straight is not None and self.tier == "auto" and self.straight.is_best
 
     def run(self, operands: Sequence[Any]) -> list[Any]:
         """Run the body, within :meth:`quiet`."""
@@ -294,7 +284,15 @@ class _Body:
         outcome = None
         if self.straight is not None and self._runs_straight():
             read = [slot.version.host() for slot in self.slots if slot.version is not None]
-            outcome = self.straight.run(values + read)
+            turn = self.turn
+            assert turn is not None
+            with contextlib.suppress(straight.TooLong):
+                outcome = self.straight.run(values + read, turn)
+            turn.keep()
+            if turn.inner_cost:
+                self.step.nested_cost[0] += turn.inner_cost
+                self.runner.bodies.spend(self.plan, turn.inner_cost)
+                turn.inner_cost = 0.0
         if outcome is not None:
             results, cost = outcome
         else:

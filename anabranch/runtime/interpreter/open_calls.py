@@ -14,7 +14,7 @@ from anabranch.core.values import sizes
 from anabranch.core.values.host_list import HostList
 from anabranch.ops.shared.unchecked import Changed
 from anabranch.runtime.interpreter.shape_refusals import refused_by_shape
-from anabranch.runtime.interpreter.straight_line import Draws, blocks_of
+from anabranch.runtime.interpreter.straight_line import Turn, blocks_of
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.values import to_host
 
@@ -142,10 +142,10 @@ def drawing(plan: Plan, op: Operation, known: bool) -> Callable[..., Any]:
     kernel = kernel_of(plan, op, context)
     reserved: list[int] = []
 
-    def call(draws: Draws, *operands: Any) -> Any:
+    def call(turn: Turn, *operands: Any) -> Any:
         if not reserved or not known:
             reserved[:] = [blocks_of(op, operands)]
-        context.philox = draws.take(op, reserved[0])
+        context.philox = turn.take(op, reserved[0])
         return kernel(*operands)
 
     return call

@@ -24,6 +24,7 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import ValueKey
 from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.host_list import HostList
+from anabranch.core.values.optional_values import HostOptional
 from anabranch.ops.shared import host_blas
 from anabranch.ops.shared.unchecked import Changed
 from anabranch.runtime.interpreter.open_calls import MOST_BYTES, FromShapes, array_of, drawing, held, kernel_of
@@ -31,7 +32,7 @@ from anabranch.runtime.interpreter.shape_refusals import refused_by_shape
 from anabranch.runtime.interpreter.straight_line import (
     MOST_MISSES,
     RUN_ANEW,
-    Draws,
+    Turn,
     blocks_of,
     only_computes,
     only_draws,
@@ -68,13 +69,13 @@ def of_body(plan: Plan) -> OpenCode | None:
     return OpenCode(plan, segment.ops, plan.feeds, outputs)
 
 
-def of_loop(plan: Plan, reads: Sequence[ValueKey]) -> OpenCode | None:
-    """The code of the body of a loop that only computes, and reads variables, whose values come after its arguments."""
+def of_loop(plan: Plan, reads: Sequence[ValueKey], bodies: Any) -> OpenCode | None:
+    """The code of a body that straight code serves, which takes the values of variables after its arguments."""
     (segment, *_) = plan.segments
-    if not all(only_computes(op) and None not in plan.sources(op) for op in segment.ops):
+    if any(None in plan.sources(op) for op in segment.ops if op.definition.effect.kind != "body"):
         return None
     outputs = [fetch for fetch in plan.fetches if isinstance(fetch, Tensor)]
-    return OpenCode(plan, segment.ops, [*plan.feeds, *reads], outputs)
+    return OpenCode(plan, segment.ops, [*plan.feeds, *reads], outputs, bodies)
 
 
 class OpenCode:
@@ -85,16 +86,23 @@ class OpenCode:
         ops: in their order.
         inputs: what they take.
         outputs: what others take of them.
+        bodies: the plans of nested bodies, if some have any.
     """
 
     def __init__(
-        self, plan: Plan, ops: Sequence[Operation], inputs: Sequence[ValueKey], outputs: Sequence[ValueKey]
+        self,
+        plan: Plan,
+        ops: Sequence[Operation],
+        inputs: Sequence[ValueKey],
+        outputs: Sequence[ValueKey],
+        bodies: Any = None,
     ) -> None:
         self._plan = plan
+        self._bodies = bodies
         self._ops = ops
         self._inputs = inputs
         self._outputs = outputs
-        self._codes: dict[tuple[int | None, ...], _Code] = {}
+        self._codes: dict[tuple[Any, ...], _Code] = {}
         self._misses = 0
         self._served = 0
 
@@ -109,39 +117,35 @@ class OpenCode:
         return max((code.cost for code in self._codes.values()), default=float("inf"))
 
     def results(
-        self, values: Sequence[Any], bugs: list[faults.KernelBug], draws: Draws | None = None
+        self, values: Sequence[Any], bugs: list[faults.KernelBug], turn: Turn | None = None
     ) -> Sequence[Any] | None:
         """The outputs for these values of the inputs; None if the ops are to be run one by one.
 
-        Bugs of ours that kept it from them are appended to ``bugs``. ``draws`` has the streams of the ops that draw,
+        Bugs of ours that kept it from them are appended to ``bugs``. ``turn`` has the streams of the ops that draw,
         which move if there are results.
         """
         if self._misses > MOST_MISSES + self._served // 8:
             return None
-        results = self._results(values, bugs, draws)
-        if draws is not None:
-            if results is None:
-                draws.forget()
-            else:
-                draws.commit()
+        place = 0 if turn is None else turn.place
+        results = self._results(values, bugs, turn)
+        if results is None and turn is not None:
+            turn.back_to(place)
         return results
 
-    def _results(
-        self, values: Sequence[Any], bugs: list[faults.KernelBug], draws: Draws | None
-    ) -> Sequence[Any] | None:
+    def _results(self, values: Sequence[Any], bugs: list[faults.KernelBug], turn: Turn | None) -> Sequence[Any] | None:
         try:
-            ranks = tuple([None if type(value) is HostList else value.ndim for value in values])
-        except AttributeError:  # an optional
+            ranks = tuple([value.ndim if type(value) is np.ndarray else _rank_of(value) for value in values])
+        except AttributeError:  # what a program has made
             return None
         code = self._codes.get(ranks)
         try:
             if code is not None:
-                results = code.run(values, draws)
+                results = code.run(values, turn)
                 self._served += 1
                 return results
             self._misses += 1
             with np.errstate(all="ignore"):
-                builder = _Builder(self._plan, self._ops, draws)
+                builder = _Builder(self._plan, self._ops, turn, self._bodies)
                 results, self._codes[ranks] = builder.build(self._inputs, values, self._outputs)
             return results
         except RUN_ANEW:
@@ -164,14 +168,14 @@ class _Code:
         self._multiplies = multiplies
         """Whether it has products of matrices, which are to take one thread."""
 
-    def run(self, values: Sequence[Any], draws: Draws | None) -> Sequence[Any]:
+    def run(self, values: Sequence[Any], turn: Turn | None) -> Sequence[Any]:
         """The results."""
         with np.errstate(all="ignore"):
             if not self._multiplies:
-                return self._function(*values, draws)
+                return self._function(*values, turn)
             host_blas.enter()
             try:
-                return self._function(*values, draws)
+                return self._function(*values, turn)
             finally:
                 host_blas.leave()
 
@@ -191,10 +195,11 @@ class _Line:
 class _Builder:
     """Run ops once, and write down what they did."""
 
-    def __init__(self, plan: Plan, ops: Sequence[Operation], draws: Draws | None) -> None:
+    def __init__(self, plan: Plan, ops: Sequence[Operation], turn: Turn | None, bodies: Any) -> None:
         self._plan = plan
+        self._bodies = bodies
         self._ops = ops
-        self._draws = draws
+        self._turn = turn
         self._names: dict[ValueKey, str] = {}
         """Of what is computed from operands."""
         self._values: dict[ValueKey, Any] = {key: value for key, value in plan.constants.items()}
@@ -228,7 +233,7 @@ class _Builder:
                 lines.append(line.text)
                 used.update(line.sources)
         body = "".join(f"    {line}\n" for line in reversed(lines))
-        parameters = ", ".join([*(f"a{i}" for i in range(len(values))), "draws"])
+        parameters = ", ".join([*(f"a{i}" for i in range(len(values))), "turn"])
         text = f"def code({parameters}):\n{body}    return ({''.join(f'{name}, ' for name in returned)})\n"
         exec(compile(text, _FILE, "exec"), self._scope)
         return [self._values[key] for key in outputs], _Code(self._scope["code"], self._multiplies, self._cost)
@@ -300,6 +305,9 @@ class _Builder:
     # ------------------------------------------------------------------------------------------------------ what ops do
     def _add(self, op: Operation) -> None:
         definition = op.definition
+        if definition.effect.kind == "body":
+            self._add_inner(op)
+            return
         sources = [key for key in self._plan.sources(op) if key is not None]
         if definition.only_passes or definition.role is Role.ORDERING:
             for output, source in zip(op._outputs, sources, strict=False):
@@ -312,8 +320,8 @@ class _Builder:
         context = kernels.HostContext(op)
         context.precision = self._plan.options.precision
         if only_draws(op):
-            assert self._draws is not None
-            context.philox = self._draws.take(op, blocks_of(op, operands))
+            assert self._turn is not None
+            context.philox = self._turn.take(op, blocks_of(op, operands))
         results = kernels.run_on_host(definition, operands, op._attrs, context)
         self._values.update(zip(op._outputs, results, strict=True))
         if self._follows(op, sources, results):
@@ -325,6 +333,21 @@ class _Builder:
         self._names.update(zip(op._outputs, targets, strict=True))
         text = f"{targets[0]} = {call}" if len(targets) == 1 else f"{''.join(f'{name}, ' for name in targets)}= {call}"
         self._lines.append(_Line(text if targets else call, targets, names, may_fail))
+
+    def _add_inner(self, op: Operation) -> None:
+        """A conditional, loop or call: a call of the code of its bodies."""
+        inner = self._bodies.inner(self._plan, op)
+        names = [self._array(key) for key in inner.keys]
+        results = inner(self._turn, *[self._values[key] for key in inner.keys])
+        targets = []
+        for i, value in zip(inner.live, results, strict=True):
+            output = op._outputs[i]
+            targets.append(f"v{output.op._id}_{output.value_index}")
+            self._names[output], self._values[output] = targets[-1], value
+        self._cost += policy.STRAIGHT_KERNEL
+        call = f"{self._bind(inner)}({', '.join(['turn', *names])})"
+        text = f"{''.join(f'{name}, ' for name in targets)}= {call}" if targets else call
+        self._lines.append(_Line(text, targets, _variables(names), True))
 
     def _pass_on(self, output: Tensor, source: ValueKey) -> None:
         self._values[output] = self._values[source]
@@ -341,7 +364,7 @@ class _Builder:
         """Whether what an op gives is the same each time, or follows from shapes alone, and is worth keeping."""
         if not known_values.folds(op) or not op._outputs:
             return False
-        if any(isinstance(self._values[key], HostList) for key in sources):
+        if not all(isinstance(self._values[key], _ARRAYS) for key in sources):
             return False
         if not all(isinstance(value, _ARRAYS) and value.nbytes <= MOST_BYTES for value in results):
             return False
@@ -446,7 +469,7 @@ class _Builder:
         self._cost += policy.STRAIGHT_KERNEL
         if only_draws(op):
             call = drawing(self._plan, op, all(key in self._constant for key in sources))
-            return f"{self._bind(call)}({', '.join(['draws', *names])})", _variables(names), True
+            return f"{self._bind(call)}({', '.join(['turn', *names])})", _variables(names), True
         call = kernel_of(self._plan, op, context)
         return f"{self._bind(call)}({', '.join(names)})", _variables(names), True
 
@@ -455,7 +478,7 @@ class _Builder:
         name = self._names[key]
         if name.startswith("a") or (isinstance(key, Tensor) and key._shape is not None):
             return None
-        if isinstance(self._values[key], HostList):
+        if not isinstance(self._values[key], _ARRAYS):
             return None
         rank = self._values[key].ndim
         return _Line(f"if {name}.ndim != {rank}: raise Changed", [], [name], True)
@@ -497,6 +520,13 @@ class _Builder:
 def _variables(names: Sequence[str]) -> list[str]:
     """The names of lines in expressions."""
     return [name.removeprefix("tuple(").partition("[")[0].partition(".")[0] for name in names]
+
+
+def _rank_of(value: Any) -> Any:
+    """What code for any size tells arguments apart by: a rank, or those of what an optional holds."""
+    if type(value) is HostOptional:
+        return "none" if value.values is None else tuple([getattr(item, "ndim", None) for item in value.values])
+    return None if type(value) is HostList else value.ndim
 
 
 def _same(value: Any, expected: Any) -> bool:

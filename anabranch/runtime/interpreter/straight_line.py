@@ -1,7 +1,7 @@
 """Bodies of loops that the interpreter runs again and again, as one Python function of NumPy calls.
 
 Run op by op, a small op costs the interpreter ten times what NumPy takes for it. A body that only computes (it may read
-variables, but has no random numbers, no writes, no channels, no bodies of its own) is looked at while it runs once, and
+variables, but has no writes, no channels, calls no Python) is looked at while it runs once, and
 becomes *straight* code: each op a call of what its kernel does for operands of those shapes and dtypes
 (``ops/shared/unchecked.py``), or of the kernel itself where there is nothing shorter. What follows from constants and
 shapes alone is computed once. The code is for arguments of the shapes and dtypes that were seen, which it checks when
@@ -12,8 +12,9 @@ counted. A body whose values have other shapes each time gets code for any sizes
 for an op and is made once. What grows in a loop has another shape in each iteration, but the same ones in later runs of
 the loop, where they get their own code.
 
-A function that kernels call may also draw (:class:`Draws`): its streams move once the code has served, by the blocks
-that the interpreter would have reserved, so that a run that is made anew draws the same.
+A body may also draw, and have conditionals, loops and calls inside that do no more (:mod:`inner_code`). Streams move by
+the blocks that the interpreter would have reserved, and back if the code has not served, so that a run that is made
+anew draws the same (:class:`Turn`).
 """
 
 from __future__ import annotations
@@ -32,14 +33,20 @@ from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values.host_list import HostList
+from anabranch.core.values.optional_values import HostOptional
 from anabranch.ops.shared import host_blas
 from anabranch.ops.shared.unchecked import Changed
+from anabranch.rewrite import effects
 from anabranch.runtime.plans import policy
 from anabranch.runtime.values import to_host
 from anabranch.xla import lowering
 
 RUN_ANEW = (Changed, errors.OpError, ValueError, MemoryError)
 """What says that the interpreter is to run the body: other arguments, or an error, which it tells with its op."""
+
+
+class TooLong(Exception):
+    """A loop inside straight code has run so long that it is better compiled: the executor is to run what holds it."""
 
 
 class _Late(Changed):
@@ -66,28 +73,45 @@ MOST_BLOCKS = 1 << 28
 _ARRAYS = (np.ndarray, np.generic)
 
 
-class Draws:
-    """The streams that a run of straight code draws from, each once; they move when the run has served."""
+class Turn:
+    """What a run of straight code takes from its step: streams, which move as it draws, and word that the step ends.
 
-    def __init__(self, counters: dict[Operation, Any]) -> None:
-        self._counters = counters
-        self._reserved: list[tuple[Any, int]] = []
+    Args:
+        stream: the random stream of an op.
+        token: is looked at by loops inside.
+    """
+
+    __slots__ = ("_moved", "_stream", "inner_cost", "token")
+
+    def __init__(self, stream: Callable[[Operation], Any], token: Any = None) -> None:
+        self._stream = stream
+        self.token = token
+        self._moved: list[tuple[Any, int]] = []
+        self.inner_cost = 0.0
+        """What conditionals and loops inside have cost so far, in modelled microseconds."""
+
+    @property
+    def place(self) -> int:
+        """Where a run stands that may be taken back to here."""
+        return len(self._moved)
 
     def take(self, op: Operation, blocks: int) -> Any:
-        """The key and counter of the first of so many blocks of an op's stream."""
-        counter = self._counters[op]
-        self._reserved.append((counter, blocks))
-        return counter.words()
+        """The key and counter of the first of so many blocks of an op's stream, which moves behind them."""
+        counter = self._stream(op)
+        words = counter.words()
+        counter.position += blocks
+        self._moved.append((counter, blocks))
+        return words
 
-    def forget(self) -> None:
-        """Leave the streams where they are."""
-        self._reserved.clear()
+    def back_to(self, place: int) -> None:
+        """Move the streams back to where they stood: what was drawn since is drawn anew."""
+        while len(self._moved) > place:
+            counter, blocks = self._moved.pop()
+            counter.position -= blocks
 
-    def commit(self) -> None:
-        """Move the streams behind what was drawn."""
-        for counter, blocks in self._reserved:
-            counter.position += blocks
-        self._reserved.clear()
+    def keep(self) -> None:
+        """What was drawn stays drawn."""
+        self._moved.clear()
 
 
 class Code:
@@ -109,12 +133,15 @@ class Code:
 class Straight:
     """The straight code of one nested plan; made by :func:`of`."""
 
-    def __init__(self, plan: Any) -> None:
+    def __init__(self, plan: Any, bodies: Any) -> None:
         self._plan = plan
+        self._bodies = bodies
         self.reads = [StateKey(maker, 0, 0) for maker in plan.segments[0].base_reads]
         """The variables whose values are the last of the arguments."""
         self.random_ops: list[Operation] = plan.segments[0].random_ops
-        """The ops that draw; :meth:`run` then needs their streams."""
+        """The ops that draw, also those in conditionals and loops inside; :meth:`run` then needs their streams."""
+        self.nests = any(op.definition.effect.kind == "body" for op in plan.segments[0].ops)
+        """Whether there are conditionals, loops or calls inside; :meth:`run` then needs a turn."""
         self._codes: list[Code] = []
         self.any_size: Any = None
         """What runs the body for arguments that have no code here (:class:`open_code.OpenCode`), if it is set."""
@@ -134,6 +161,10 @@ class Straight:
         """Why the last run has left it to the interpreter, if that was a bug of ours."""
         self.cost = float("inf")
         """What a run of the code that was made last costs; without end if there is none."""
+        self.inner_cost = 0.0
+        """What conditionals and loops inside have cost lately."""
+        self._left = False
+        """Whether a loop inside runs so long that the executor is to run the body."""
 
     @property
     def serves_many(self) -> bool:
@@ -142,46 +173,63 @@ class Straight:
             return True
         return len(self._codes) == MOST_FORMS and not self._seen
 
+    @property
+    def is_best(self) -> bool:
+        """Whether a program takes longer to call than it saves, or would be parts of a body whose sizes change."""
+        return self.cost + self.inner_cost < (policy.PARTS_RUN if self.serves_many else policy.PROGRAM_RUN)
+
     def run(
-        self, values: Sequence[Any], draws: Draws | None = None, recurring: bool = True
+        self, values: Sequence[Any], turn: Turn | None = None, recurring: bool = True
     ) -> tuple[list[Any], float] | None:
         """The results for these arguments and what they cost; None if the interpreter is to run the body.
 
-        ``recurring`` says whether arguments of many kinds get code of their own if they come again.
+        ``recurring`` says whether arguments of many kinds get code of their own if they come again. ``turn`` has the
+        streams of what draws, which move if there are results.
         """
-        outcome = self._run(values, draws, recurring)
-        if draws is not None:
+        if self._left:
+            return None
+        if turn is None:
+            return self._run(values, None, recurring)
+        place, before = turn.place, turn.inner_cost
+        outcome = None
+        try:
+            outcome = self._run(values, turn, recurring)
+        except TooLong:
+            self._left = True
+            raise
+        finally:
             if outcome is None:
-                draws.forget()
-            else:
-                draws.commit()
+                turn.back_to(place)
+                turn.inner_cost = before
+        if outcome is not None and self.nests:
+            self.inner_cost = max(turn.inner_cost - before, 0.875 * self.inner_cost)
         return outcome
 
-    def _run(self, values: Sequence[Any], draws: Draws | None, recurring: bool) -> tuple[list[Any], float] | None:
+    def _run(self, values: Sequence[Any], turn: Turn | None, recurring: bool) -> tuple[list[Any], float] | None:
         self.bug = None
         if self._late > MOST_MISSES + self._served:
-            return self._of_any_size(values)
-        kind = tuple([value.shape if isinstance(value, _ARRAYS) else None for value in values])
+            return self._of_any_size(values, turn)
+        kind = tuple([value.shape if type(value) is np.ndarray else _kind_of(value) for value in values])
         code = self._code_of.get(kind)
         if code is not None:
-            return self._serve(code, values, draws) or self._of_any_size(values)
+            return self._serve(code, values, turn) or self._of_any_size(values, turn)
         if kind not in self._seen:
             for code in self._codes:  # what it does not look at may have any shape
-                outcome = self._serve(code, values, draws)
+                outcome = self._serve(code, values, turn)
                 if outcome is not None:
                     if len(self._code_of) < MOST_SEEN:
                         self._code_of[kind] = code
                     return outcome
         if len(self._codes) == MOST_FORMS:
-            outcome = self._again(kind, values, draws) if recurring else None
-            return outcome or self._of_any_size(values)
+            outcome = self._again(kind, values, turn) if recurring else None
+            return outcome or self._of_any_size(values, turn)
         self._runs += 1
         if self._runs == 1:
             return None
         if self._misses > MOST_MISSES:
-            return self._of_any_size(values)
+            return self._of_any_size(values, turn)
         self._misses += 1
-        made = self._build(values, draws)
+        made = self._build(values, turn)
         if made is None:
             return None
         results, code = made
@@ -189,24 +237,27 @@ class Straight:
         self._code_of[kind] = code
         return results, self._plan.cost.run
 
-    def _serve(self, code: Code, values: Sequence[Any], draws: Draws | None) -> tuple[list[Any], float] | None:
+    def _serve(self, code: Code, values: Sequence[Any], turn: Turn | None) -> tuple[list[Any], float] | None:
         """What a code gives for these arguments, or None if it is not for them."""
+        place = 0 if turn is None else turn.place
         try:
-            results = code.function(*values, draws)
+            results = code.function(*values, turn)
         except _Late:
             self._late += 1
         except RUN_ANEW:
             pass
+        except faults.KernelBug as bug:
+            self.bug = bug
         except faults.BUGS as problem:
             self.bug = code.bug(problem)
         else:
             self._served += 1
             return results, code.cost
-        if draws is not None:
-            draws.forget()
+        if turn is not None:
+            turn.back_to(place)
         return None
 
-    def _again(self, kind: Any, values: Sequence[Any], draws: Draws | None) -> tuple[list[Any], float] | None:
+    def _again(self, kind: Any, values: Sequence[Any], turn: Turn | None) -> tuple[list[Any], float] | None:
         """The results for arguments of one kind of many, if that has come often enough before."""
         if self._made_for_recurring == MOST_RECURRING:
             return None
@@ -218,17 +269,17 @@ class Straight:
         if came < (RECURS if served else 2):
             return None
         self._made_for_recurring += 1
-        made = self._build(values, draws)
+        made = self._build(values, turn)
         if made is None:
             return None
         results, self._code_of[kind] = made
         return results, self._plan.cost.run
 
-    def _of_any_size(self, values: Sequence[Any]) -> tuple[list[Any], float] | None:
+    def _of_any_size(self, values: Sequence[Any], turn: Turn | None) -> tuple[list[Any], float] | None:
         if self.any_size is None or self.bug is not None:
             return None
         bugs: list[faults.KernelBug] = []
-        results = self.any_size.results(values, bugs)
+        results = self.any_size.results(values, bugs, turn)
         if bugs:
             self.bug = bugs[0]
         if results is None:
@@ -238,27 +289,45 @@ class Straight:
         fetched = [next(given) if isinstance(fetch, Tensor) else None for fetch in self._plan.fetches]
         return fetched, self.any_size.cost
 
-    def _build(self, values: Sequence[Any], draws: Draws | None) -> tuple[list[Any], Code] | None:
+    def _build(self, values: Sequence[Any], turn: Turn | None) -> tuple[list[Any], Code] | None:
         """The results for these arguments, and the code for others like them; None if there is none."""
+        place = 0 if turn is None else turn.place
         try:
-            results, code = Builder(self._plan, draws).build([*self._plan.feeds, *self.reads], values)
-        except RUN_ANEW:
-            return None
-        except faults.KernelBug as bug:
-            self.bug = bug
+            results, code = Builder(self._plan, turn, self._bodies).build([*self._plan.feeds, *self.reads], values)
+        except (*RUN_ANEW, faults.KernelBug) as problem:
+            if isinstance(problem, faults.KernelBug):
+                self.bug = problem
+            if turn is not None:
+                turn.back_to(place)
             return None
         self.cost = code.cost
         return results, code
 
 
-def of(plan: Any) -> Straight | None:
+def of(plan: Any, bodies: Any) -> Straight | None:
     """What runs the body of a nested plan straight, or None if it does more than compute and draw."""
     (segment, *others) = plan.segments
     if others or segment.channel is not None or segment.written or segment.calls_python:
         return None
     if plan.final_reads:
         return None
-    return Straight(plan) if all(only_computes(op) or only_draws(op) for op in segment.ops) else None
+    if not all(only_computes(op) or only_draws(op) or _nests(op) for op in segment.ops):
+        return None
+    return Straight(plan, bodies)
+
+
+def _nests(op: Operation) -> bool:
+    """Whether an op has bodies, which do no more than compute, read and draw."""
+    if op.definition.effect.kind != "body":
+        return False
+    return all(
+        only_computes(inner)
+        or only_draws(inner)
+        or inner.definition.effect.kind == "body"
+        or inner.definition.makes is not None
+        or inner.role in (Role.CONSTANT, Role.ARGUMENT)
+        for inner in effects.inner_ops(op)
+    )
 
 
 def _is_free(definition: OpDefinition) -> bool:
@@ -300,7 +369,21 @@ def _form_of(value: Any) -> Any:
         return value.element_dtype, value.element_shape, value.limit
     if isinstance(value, _ARRAYS):
         return value.shape, value.dtype
+    if isinstance(value, HostOptional):
+        return (HostOptional,)
     raise Changed
+
+
+def _kind_of(value: Any) -> Any:
+    """What decides which code an argument gets."""
+    if isinstance(value, _ARRAYS):
+        return value.shape
+    return _content(value) if type(value) is HostOptional else None
+
+
+def _content(value: HostOptional) -> Any:
+    """The shapes of what an optional holds."""
+    return "none" if value.values is None else tuple([getattr(item, "shape", None) for item in value.values])
 
 
 class _Line(NamedTuple):
@@ -321,13 +404,15 @@ class Builder:
     follows_shapes = True
     """Whether what a kernel gives may have another shape each time, if nobody's code is for that."""
 
-    def __init__(self, plan: Any, draws: Draws | None = None) -> None:
+    def __init__(self, plan: Any, turn: Turn | None = None, bodies: Any = None) -> None:
         self._plan = plan
-        self._draws = draws
+        self._bodies = bodies
+        self._turn = turn
         self._names: dict[ValueKey, str] = {}
         self._values: dict[ValueKey, Any] = {}
         self._known: set[ValueKey] = set()
         self._scope: dict[str, Any] = {"Changed": Changed, "arrays": _ARRAYS, "array": np.ndarray, "List": HostList}
+        self._scope.update(Optional=HostOptional, content=_content)
         self._lines: list[_Line] = []
         self._looked_at: set[str] = set()
         """What ops take, also those that only ask for a shape and become constants: as arguments, these are guarded."""
@@ -377,7 +462,7 @@ class Builder:
         looked_at = used | self._looked_at
         guards = [line for i, value in enumerate(values) if f"a{i}" in looked_at for line in self._guard(i, value)]
         body = "".join(f"    {line}\n" for line in (*guards, *reversed(lines)))
-        parameters = ", ".join([*(f"a{i}" for i in range(len(values))), "draws=None"])
+        parameters = ", ".join([*(f"a{i}" for i in range(len(values))), "turn=None"])
         text = f"def body({parameters}):\n{body}    return [{', '.join(fetched)}]\n"
         exec(compile(text, _FILE, "exec"), self._scope)
         results = [self._values[fetch] if isinstance(fetch, Tensor) else None for fetch in fetches]
@@ -387,6 +472,9 @@ class Builder:
         form = self._scope[f"g{i}"] = _form_of(value)
         if isinstance(value, HostList):
             differs = f"type(a{i}) is not List or (a{i}.element_dtype, a{i}.element_shape, a{i}.limit) != g{i}"
+        elif isinstance(value, HostOptional):
+            self._scope[f"s{i}"] = _content(value)
+            differs = f"type(a{i}) is not Optional or content(a{i}) != s{i}"
         else:
             kind = f"type(a{i}) is not array" if form[0] else f"not isinstance(a{i}, arrays)"
             self._scope[f"s{i}"], self._scope[f"d{i}"] = form
@@ -415,10 +503,40 @@ class Builder:
             for output, source in zip(op._outputs, self._sources(op), strict=False):
                 self.pass_on(output, source)
             return
+        if op.definition.effect.kind == "body":
+            self._add_inner(op)
+            return
         sources = self._sources(op)
         self._looked_at.update(self._names[key] for key in sources)
         known = [key in self._known for key in sources]
         self.run(op, op._attrs, [self._values[key] for key in sources], known, [self._names[key] for key in sources])
+
+    def _add_inner(self, op: Operation) -> None:
+        """Run a conditional, loop or call, and write it down as a call of the code of its bodies."""
+        inner = self._bodies.inner(self._plan, op)
+        names = [self._names[key] for key in inner.keys]
+        self._looked_at.update(names)
+        results = inner(self._turn, *[self._values[key] for key in inner.keys])
+        forms = [_form_of(value) for value in results]
+        targets = []
+        for i, value in zip(inner.live, results, strict=True):
+            output = op._outputs[i]
+            self._values[output] = value
+            self._names[output] = f"v{output.op._id}_{output.value_index}"
+            targets.append(self._names[output])
+        self._kernels.append((targets, forms))
+
+        def call(turn: Turn, *operands: Any) -> list[Any]:
+            found: list[Any] = inner(turn, *operands)
+            for value, form in zip(found, forms, strict=True):
+                if not _is_of(value, form):
+                    raise _Late
+            return found
+
+        name = f"f{len(self._scope)}"
+        self._scope[name] = call
+        text = f"{''.join(f'{target}, ' for target in targets)}= {name}({', '.join(['turn', *names])})"
+        self._lines.append(_Line(op, text if targets else text[2:], targets, names, True, policy.STRAIGHT_KERNEL))
 
     def maker(self, definition: OpDefinition) -> Any:
         """What makes the short form of an op."""
@@ -440,8 +558,8 @@ class Builder:
         draws = only_draws(op)
         blocks = blocks_of(op, operands) if draws else 0
         if draws:
-            assert self._draws is not None
-            context.philox = self._draws.take(op, blocks)
+            assert self._turn is not None
+            context.philox = self._turn.take(op, blocks)
         outputs = kernels.run_on_host(definition, [to_host(value) for value in operands], attrs, context)
         forms = [_form_of(value) for value in outputs]
         by_shape = definition.shape_only and not any(isinstance(value, HostList) for value in operands)
@@ -468,7 +586,7 @@ class Builder:
             self._kernels.append((targets, forms))
         if draws:
             function = _drawing(op, attrs, context.precision, forms, blocks if all(known) else None)
-            names = ["draws", *names]
+            names = ["turn", *names]
         self._scope[name] = function or _kernel(op, attrs, context, forms)
         call = f"{name}({', '.join(names)})"
         if len(targets) == 1 and short:
@@ -503,10 +621,10 @@ def _drawing(
     ``blocks`` is what each run reserves; None if that depends on the operands.
     """
 
-    def call(draws: Draws, *operands: Any) -> list[Any]:
+    def call(turn: Turn, *operands: Any) -> list[Any]:
         context = kernels.HostContext(op)
         context.precision = precision
-        context.philox = draws.take(op, blocks_of(op, operands) if blocks is None else blocks)
+        context.philox = turn.take(op, blocks_of(op, operands) if blocks is None else blocks)
         return _kernel(op, attrs, context, forms)(*operands)
 
     return call

@@ -95,7 +95,7 @@ class Plan:
         """Integers that bound how often a loop runs: known, rounded up, when the loop is compiled."""
         self._views: Cache[Any, state.BodyView] = Cache("views of bodies", MOST_VIEWS)
         self.live: dict[Operation, tuple[int, ...]] = {}
-        """The outputs of ops with bodies that somebody uses; see ``nested.live_outputs``."""
+        """The outputs of ops with bodies that somebody uses; see ``inner_code.live_outputs``."""
         self.accepted: dict[Operation, set[tuple[Any, ...]]] = {}
         """Shapes of operands that the op's shape rule has accepted when the op ran on the host."""
         self.surprised = False
