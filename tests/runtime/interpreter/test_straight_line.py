@@ -19,8 +19,8 @@ def counts(monkeypatch):
     found = {"straight": 0, "other": 0}
     run = straight_line.Straight.run
 
-    def counted(self, values, draws=None, **options):
-        result = run(self, values, draws, **options)
+    def counted(self, values, turn=None, **options):
+        result = run(self, values, turn, **options)
         found["straight" if result is not None else "other"] += 1
         return result
 
@@ -29,7 +29,7 @@ def counts(monkeypatch):
 
 
 def _without(monkeypatch):
-    monkeypatch.setattr(nested.straight, "of", lambda plan: None)
+    monkeypatch.setattr(nested.straight, "of", lambda plan, bodies: None)
 
 
 def _interpreted():
@@ -192,7 +192,7 @@ def test_code_that_computes_for_nothing_is_given_up(monkeypatch):
     made = []
     start = straight_line.Straight.__init__
     monkeypatch.setattr(
-        straight_line.Straight, "__init__", lambda self, plan: (start(self, plan), made.append(self))[0]
+        straight_line.Straight, "__init__", lambda self, plan, bodies: (start(self, plan, bodies), made.append(self))[0]
     )
     dataset = tf.data.Dataset.range(100).map(lambda n: tf.reduce_sum(tf.range(n % 50) * 2))
     element = dataset.make_one_shot_iterator().get_next()
