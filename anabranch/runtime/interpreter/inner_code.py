@@ -12,7 +12,7 @@ A loop inside that has taken as long as compiling its body would take, and whose
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anabranch.core.contract import faults, kernels
 from anabranch.core.contract.roles import Role
@@ -27,9 +27,6 @@ from anabranch.runtime.plans import policy
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.values import to_host
 from anabranch.xla import control
-
-if TYPE_CHECKING:
-    from anabranch.runtime.interpreter.body_plans import BodyPlans
 
 
 def live_outputs(plan: Plan, op: Operation) -> tuple[int, ...]:
@@ -49,11 +46,16 @@ class InnerCode:
     """A conditional, loop or call of a body, as a function of the values of :attr:`keys`, which gives those of
     :attr:`live`.
 
+    Args:
+        bodies: the plans of nested bodies, :class:`~anabranch.runtime.interpreter.body_plans.BodyPlans`.
+        plan: which holds the op.
+        op: the op.
+
     Raises:
         Changed: a body of it cannot be code.
     """
 
-    def __init__(self, bodies: BodyPlans, plan: Plan, op: Operation) -> None:
+    def __init__(self, bodies: Any, plan: Plan, op: Operation) -> None:
         self._op = op
         self.live = live_outputs(plan, op)
         """Which outputs it gives."""
@@ -108,7 +110,7 @@ class InnerCode:
 class _Part:
     """A body of such an op."""
 
-    def __init__(self, bodies: BodyPlans, body: Body, live: Sequence[int]) -> None:
+    def __init__(self, bodies: Any, body: Body, live: Sequence[int]) -> None:
         self._bodies = bodies
         self._plan = bodies.of(body, tuple(live))
         self._count = len(live)
