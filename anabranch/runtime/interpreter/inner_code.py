@@ -44,7 +44,7 @@ def live_outputs(plan: Plan, op: Operation) -> tuple[int, ...]:
 
 class InnerCode:
     """A conditional, loop or call of a body, as a function of the values of :attr:`keys`, which gives those of
-    :attr:`live`.
+    :attr:`given`.
 
     Args:
         bodies: the plans of nested bodies, :class:`~anabranch.runtime.interpreter.body_plans.BodyPlans`.
@@ -57,11 +57,15 @@ class InnerCode:
 
     def __init__(self, bodies: Any, plan: Plan, op: Operation) -> None:
         self._op = op
-        self.live = live_outputs(plan, op)
+        self._live = live_outputs(plan, op)
+        """Which outputs the bodies compute."""
+        self.given = self._live
         """Which outputs it gives."""
         uses = bodies_of(op)
         self._is_loop = op.role is Role.LOOP
-        self._parts = [_Part(bodies, use.body, (0,) if self._is_loop and use is uses[0] else self.live) for use in uses]
+        self._parts = [
+            _Part(bodies, use.body, (0,) if self._is_loop and use is uses[0] else self._live) for use in uses
+        ]
         sources = plan.sources(op)
         self._operands: list[Any] = []
         """What never changes of the op's inputs: handles, and None for variables and for what is given."""
@@ -74,6 +78,10 @@ class InnerCode:
             if key is not None and handle is None:
                 self.keys.append(key)
                 self._places.append(i)
+        if self._is_loop:  # what it leaves as it is is given, too
+            fetched = frozenset(plan.fetches)
+            used = [i for i in self._places if op._outputs[i] in plan.consumers or op._outputs[i] in fetched]
+            self.given = tuple(sorted({*self._live, *used}))
         entry = {key.maker: key for key in sources[len(op._inputs) :] if isinstance(key, StateKey)}
         makers = dict.fromkeys(maker for part in self._parts for maker in part.makers)
         if not entry.keys() >= makers.keys():
@@ -95,7 +103,7 @@ class InnerCode:
 
     def _run_loop(self, turn: Turn, values: list[Any], read: dict[Operation, Any]) -> list[Any]:
         condition, body = self._parts
-        live = self.live
+        live = self._live
         before = turn.inner_cost
         while control.truth(condition.run(turn, values, read)[0]):
             if turn.token is not None:
@@ -104,7 +112,7 @@ class InnerCode:
                 values[i] = value
             if turn.inner_cost - before > body.compiling and not body.is_best:
                 raise TooLong
-        return [values[i] for i in live]
+        return [values[i] for i in self.given]
 
 
 class _Part:
@@ -158,7 +166,7 @@ class _Part:
                 if inner is None:
                     inner = self._inner[op] = self._bodies.inner(plan, op)
                 results = inner(turn, *[env[key] for key in inner.keys])
-                env.update(zip([op._outputs[i] for i in inner.live], results, strict=True))
+                env.update(zip([op._outputs[i] for i in inner.given], results, strict=True))
                 continue
             operands = [to_host(env[key]) for key in plan.sources(op) if key is not None]
             if definition.only_passes or definition.role is Role.ORDERING:

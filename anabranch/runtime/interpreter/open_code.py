@@ -340,7 +340,7 @@ class _Builder:
         names = [self._array(key) for key in inner.keys]
         results = inner(self._turn, *[self._values[key] for key in inner.keys])
         targets = []
-        for i, value in zip(inner.live, results, strict=True):
+        for i, value in zip(inner.given, results, strict=True):
             output = op._outputs[i]
             targets.append(f"v{output.op._id}_{output.value_index}")
             self._names[output], self._values[output] = targets[-1], value

@@ -519,7 +519,7 @@ class Builder:
         results = inner(self._turn, *[self._values[key] for key in inner.keys])
         forms = [_form_of(value) for value in results]
         targets = []
-        for i, value in zip(inner.live, results, strict=True):
+        for i, value in zip(inner.given, results, strict=True):
             output = op._outputs[i]
             self._values[output] = value
             self._names[output] = f"v{output.op._id}_{output.value_index}"
