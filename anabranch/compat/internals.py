@@ -105,9 +105,10 @@ variable_scope: top @compat.internal.private_names @compat.internal.variable_sco
 state_ops: @compat.internal.variable_ops top @compat.internal.private_names @variables.variable =generated
 init_ops init_ops_v2: initializers contrib.framework top @variables.initializers @compat.internal.private_names
 summary_op_util: @summary.collected @compat.internal.private_names
-rnn: nn contrib.rnn @compat.internal.private_names
+rnn: nn contrib.rnn @compat.internal.layer_names @compat.internal.private_names
 rnn_cell rnn_cell_impl: nn.rnn_cell contrib.rnn @compat.internal.layer_names @compat.internal.private_names
 nccl_ops: contrib.nccl
+parallel_for parallel_for.control_flow_ops parallel_for.gradients parallel_for.pfor: @compat.internal.parallel_for
 gradient_checker: test
 resources: @compat.internal.resources
 manip_ops: manip top =generated
@@ -157,7 +158,7 @@ adam momentum gradient_descent rmsprop adagrad adadelta ftrl proximal_adagrad: t
 proximal_gradient_descent adagrad_da slot_creator: train @train.slots
 training_util: train @compat.internal.private_names
 saver: train @train.saving.saver_builder @train.saving.saver @compat.internal.private_names
-checkpoint_ops: @compat.internal.checkpoint_ops
+checkpoint_ops: @compat.internal.training_internals
 warm_starting_util: @train.warm_starting train
 training checkpoint_management checkpoint_utils learning_rate_decay: train
 learning_rate_decay_v2 session_run_hook basic_session_run_hooks supervisor: train
@@ -279,7 +280,8 @@ _table("contrib.compiler:\ncontrib.compiler.xla python.compiler.xla.xla: @compat
 _table("contrib.slim: contrib.slim contrib.layers")  # which has all that the files of contrib.layers have
 _table("examples.tutorials.mnist.input_data examples.tutorials.mnist.mnist: @compat.mnist")
 _table("contrib.learn.python.learn.datasets.mnist contrib.learn.datasets.mnist: @compat.mnist")
-_table("contrib.learn.datasets:")
+_table("contrib.learn.datasets contrib.learn.python.learn.datasets:")
+_table("contrib.learn.datasets.base contrib.learn.python.learn.datasets.base: @contrib.learn.datasets")
 _table(
     """
 batching counter dataset_ops enumerate_ops error_ops get_single_element grouping interleave_ops: contrib.data data

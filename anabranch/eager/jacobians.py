@@ -70,6 +70,17 @@ def joined(*parts: Any) -> Any:
     return build("ConcatV2", [constant(part, dtypes.int32) if isinstance(part, list) else part for part in parts], 0)
 
 
+def by_elements(target: Any, source: Any, rows: Any) -> Any:
+    """The gradients of the elements of a target one after another ``[count, *source]`` as ``[*target, *source]``."""
+    return build("Reshape", rows, joined(sizes_of(target), sizes_of(source)))
+
+
+def by_rows(target: Any, source: Any, rows: Any) -> Any:
+    """The gradients of the elements of each row ``[count, batch, *source]`` as ``[batch, *target, *source]``."""
+    whole = joined(sizes_of(target), sizes_of(source)[1:])
+    return build("Reshape", build("Transpose", rows, [1, 0, *range(2, rows.shape.ndims)]), whole)
+
+
 def stacked_gradients(walk: Walk, start: Callable[[Any], Any], count: Any, traced: bool) -> list[Any]:
     """For each source its gradients for all starts ``[count, *source]``, or None.
 

@@ -401,13 +401,12 @@ class GradientTape:
         target = convert_to_tensor(target)
         flat = [_plain(item) for item in nest.flatten(sources)]
         stacked = self._stacked(tape, target, flat, False, experimental_use_pfor)
-        sizes = jacobians.sizes_of(target)
         results: list[Any] = []
         for source, rows in zip(flat, stacked, strict=True):
-            whole = jacobians.joined(sizes, jacobians.sizes_of(source))
             if rows is not None:
-                results.append(build("Reshape", rows, whole))
+                results.append(jacobians.by_elements(target, source, rows))
             elif mode is UnconnectedGradients.ZERO:
+                whole = jacobians.joined(jacobians.sizes_of(target), jacobians.sizes_of(source))
                 results.append(build("Fill", whole, constant(0, target.dtype.base)))
             else:
                 results.append(None)
@@ -477,13 +476,12 @@ class GradientTape:
         if self._recording and not self._persistent:
             self._pop()
         rows = self._stacked(tape, target, [source], True, experimental_use_pfor)[0]
+        if rows is not None:
+            return jacobians.by_rows(target, source, rows)
+        if mode is UnconnectedGradients.NONE:
+            return None
         whole = jacobians.joined(jacobians.sizes_of(target), jacobians.sizes_of(source)[1:])
-        if rows is None:
-            if mode is UnconnectedGradients.NONE:
-                return None
-            return build("Fill", whole, constant(0, target.dtype.base))
-        order = [1, 0, *range(2, rows.shape.ndims)]
-        return build("Reshape", build("Transpose", rows, order), whole)
+        return build("Fill", whole, constant(0, target.dtype.base))
 
 
 def _unconnected(mode: Any) -> UnconnectedGradients:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from anabranch.contrib import learn
+from anabranch.core import errors
 
 processing = learn.preprocessing
 
@@ -56,3 +57,27 @@ def test_words_by_number_on_request_only() -> None:
     vocabulary.add("x")
     with pytest.raises(ValueError, match="support_reverse=True"):
         vocabulary.reverse(1)
+
+
+def test_tables_of_csv_files(tmp_path: Path) -> None:
+    datasets = learn.datasets
+    path = tmp_path / "table.csv"
+    path.write_text("2,3,a,b\n1.5,2,3,0\n4,5,6,1\n")
+    table = datasets.load_csv_with_header(str(path), np.int64, np.float32)
+    np.testing.assert_array_equal(table.data, np.array([[1.5, 2, 3], [4, 5, 6]], np.float32))
+    assert table.target.tolist() == [0, 1]
+    assert table.target.dtype == np.int64
+    path.write_text("0,1.5,2\n1,4,5\n")
+    table = datasets.load_csv_without_header(str(path), np.int32, np.float64, target_column=0)
+    assert table.data.tolist() == [[1.5, 2.0], [4.0, 5.0]]
+    assert table.target.tolist() == [0, 1]
+    path.write_text("3,2,a,b\n1,2,0\n")
+    with pytest.raises(ValueError, match=r"1 rows of 2 features.*\n.*3 rows of 2"):
+        datasets.load_csv_with_header(str(path), np.int64, np.float32)
+
+
+def test_files_of_data_are_not_downloaded(tmp_path: Path) -> None:
+    (tmp_path / "here").write_text("")
+    assert learn.datasets.maybe_download("here", str(tmp_path), "http://a/here") == str(tmp_path / "here")
+    with pytest.raises(errors.NotFoundError, match="nothing is downloaded"):
+        learn.datasets.maybe_download("there", str(tmp_path), "http://a/there")

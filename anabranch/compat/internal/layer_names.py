@@ -1,4 +1,4 @@
-"""Names that layers had besides those of ``tf.layers``, and ``_linear`` of recurrent cells."""
+"""Names that layers had besides those of ``tf.layers``, and what modules of recurrent networks keep to themselves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 from typing import Any
 
 import anabranch as tf
+from anabranch.core.graph.static_value import constant_value_as_shape
 from anabranch.rnn.wrappers import linear
 
 FullyConnected = tf.layers.Dense
@@ -59,3 +60,8 @@ def _linear(
         bias_initializer = tf.constant_initializer(bias_start)
     with contextlib.nullcontext() if scope is None else tf.variable_scope(scope):
         return linear(args, output_size, bias, bias_initializer, kernel_initializer)
+
+
+def _maybe_tensor_shape_from_tensor(shape: Any) -> Any:
+    """The known part of the shape that a tensor holds; any other value is returned unchanged."""
+    return constant_value_as_shape(shape) if isinstance(shape, tf.Tensor) else shape

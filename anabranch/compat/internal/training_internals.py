@@ -1,4 +1,7 @@
-"""Evaluation, sessions with hooks, event files and gradients: names that TensorFlow's modules keep to themselves."""
+"""Names that TensorFlow's modules of training keep to themselves.
+
+Evaluation, sessions with hooks, event files, gradients, and matrices of checkpoints for other vocabularies.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,16 @@ from anabranch.contrib.training import evaluation
 from anabranch.core.protos import event_pb2
 from anabranch.train import monitored_session
 from anabranch.train.optimizer import deduplicated
+from anabranch.train.saving import vocabulary_changes
 
 _StopAfterNEvalsHook = evaluation.StopAfterNEvalsHook
 _evaluate_once = evaluation.evaluate_once
 _get_or_create_eval_step = evaluation.get_or_create_eval_step
 gradients_v2 = gradients
 _deduplicate_indexed_slices = deduplicated
+_load_and_remap_matrix = vocabulary_changes.load_and_remap_matrix
+_load_and_remap_matrix_initializer = vocabulary_changes.load_and_remap_matrix_initializer
+_load_embedding_initializer = vocabulary_changes.load_embedding_initializer
 
 
 class _RoundRobinStrategy:

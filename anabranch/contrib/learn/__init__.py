@@ -1,7 +1,7 @@
-"""``tf.contrib.learn``: what programs use of it beside its estimators, the mapping of text to word numbers."""
+"""``tf.contrib.learn`` beside its estimators: the mapping of text to word numbers, and tables of numbers."""
 
-from anabranch.contrib.learn import preprocessing
+from anabranch.contrib.learn import datasets, preprocessing
 from anabranch.core.contract import api
 
-__all__ = ["preprocessing"]
+__all__ = ["datasets", "preprocessing"]
 __getattr__, __dir__ = api.module_attributes("contrib.learn")
