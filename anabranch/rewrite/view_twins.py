@@ -17,12 +17,24 @@ from anabranch.core.contract import hooks
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
-from anabranch.core.graph.regions import EXITS, MERGES, SWITCHES, IrregularError, Item, Loop, Regions, needed
+from anabranch.core.graph.regions import (
+    ENTERS,
+    EXITS,
+    MERGES,
+    NEXTS,
+    SWITCHES,
+    IrregularError,
+    Item,
+    Loop,
+    Regions,
+    needed,
+)
 from anabranch.ops.v1 import switches, tensor_arrays
 from anabranch.rewrite.functional_view import Builder
 from anabranch.rewrite.view_place import Place, is_static
 
 _TYPES = switches.TYPES | tensor_arrays.TYPES
+_FRAMES = ENTERS | NEXTS | EXITS | tensor_arrays.TYPES
 _NONE: frozenset[Tensor] = frozenset()
 
 
@@ -30,7 +42,7 @@ def make_twins(graph: Graph, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None
     """Build twins of what lies between ``xs`` and ``ys``, where that is control flow of version 1.
 
     Raises:
-        UnimplementedError: it is made of no conditionals and loops.
+        UnimplementedError: it has frames, or stacks and arrays, and is made of no conditionals and loops.
     """
     if not any(_is_of_version_1(op) for op in graph.root.operations):
         return
@@ -51,6 +63,8 @@ def make_twins(graph: Graph, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None
         with graph.building(graph.root), graph.control_dependencies(None), graph.bare_scopes():
             _Twins(graph, regions, chosen, standing).make(wanted)
     except (IrregularError, TypeError, ValueError) as problem:
+        if not any(op.type in _FRAMES for op in ops):
+            return  # switches and merges without frames have rules of their own
         raise errors.UnimplementedError(
             None,
             ys[0].op,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,8 @@ from anabranch.variables.scope import PureScope, variable_scope
 from anabranch.variables.scope_state import VariableScope, scope_store
 from anabranch.variables.store import EagerVariableStore, entered_store
 from anabranch.variables.tracking import Trackable, joined
+
+_called: contextvars.ContextVar[Template | None] = contextvars.ContextVar("called template", default=None)
 
 
 class Template(Trackable):
@@ -47,6 +50,8 @@ class Template(Trackable):
         self._site = sites.capture(2)
         self._variables_created = False
         self._variable_scope: VariableScope | None = None
+        self._nested: dict[str, Template] = {}
+        """Templates that it called, by the names of their scopes within its own."""
         self._template_store: EagerVariableStore | None = None
         """Where ops run at once, what keeps its variables: that of the template around it, if there is one."""
         if not current_builder().defers:
@@ -63,6 +68,23 @@ class Template(Trackable):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function inside the template's variable scope."""
+        around = _called.get()
+        token = _called.set(self)
+        try:
+            result = self._call_own(args, kwargs)
+        finally:
+            _called.reset(token)
+        if around is not None:
+            around._keep_nested(self)
+        return result
+
+    def _keep_nested(self, inner: Template) -> None:
+        """Remember a template that was called by this one and has its scope within this one's."""
+        prefix, name = self.variable_scope_name, inner.variable_scope_name
+        if prefix and name and name != prefix and name.startswith(prefix):
+            self._nested[name[len(prefix) : -1]] = inner
+
+    def _call_own(self, args: Any, kwargs: Any) -> Any:
         if self._template_store is None:
             return self._call_in_scope(args, kwargs)
         with self._template_store.as_default():
@@ -108,9 +130,17 @@ class Template(Trackable):
         return [variable for variable in variables if variable.name.startswith(self.variable_scope_name or "/")]
 
     def _trackable_children(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """The variables, by their names within the template's scope."""
+        """The variables, by their names within the template's scope, and the templates that hold the others."""
         prefix = self.variable_scope_name or ""
-        return {variable._shared_name[len(prefix) :]: variable for variable in self.variables} | self._named_children()
+        own: dict[str, Any] = {}
+        for variable in self.variables:
+            name = variable._shared_name[len(prefix) :]
+            holder = next((nested for nested in self._nested if name.startswith(nested + "/")), None)
+            if holder is None:
+                own[name] = variable
+            else:
+                own[holder] = self._nested[holder]
+        return own | self._named_children()
 
     @property
     def name(self) -> str:

@@ -144,3 +144,93 @@ def test_nothing_in_common_is_said(tmp_path):
     model = tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(2,))])
     with pytest.raises(AssertionError, match="Nothing except the root object matched"):
         model.load_weights(path)
+
+
+DENSE = tf.keras.layers.Dense
+
+
+def _keys(model: object, folder: Path) -> list[str]:
+    """Names of a checkpoint of an object, without the ends that all have."""
+    checkpoint = tf.train.Checkpoint(model=model)
+    if not tf.executing_eagerly():
+        tf.keras.backend.get_session().run(tf.global_variables_initializer())
+        path = checkpoint.write(str(folder / "m"), session=tf.keras.backend.get_session())
+    else:
+        path = checkpoint.write(str(folder / "m"))
+    end = "/.ATTRIBUTES/VARIABLE_VALUE"
+    return [name[: -len(end)] for name, _ in tf.train.list_variables(path) if name.endswith(end)]
+
+
+def _dense(*places: str) -> list[str]:
+    return [f"model/{place}/{name}" for place in places for name in ("bias", "kernel")]
+
+
+@both
+def test_sequential_models_that_come_without_an_input(at_once, tmp_path):
+    """Names are TensorFlow 1.15's: layers by their numbers, whether called, built or trained."""
+    x, y = np.ones((4, 1), np.float32), np.ones((4, 3), np.float32)
+    called = tf.keras.Sequential([DENSE(2), tf.keras.layers.ReLU(), DENSE(3)])
+    called(tf.constant(x))
+    assert _keys(called, tmp_path) == _dense("layer-0", "layer-2")
+    built = tf.keras.Sequential([DENSE(2), tf.keras.layers.ReLU(), DENSE(3)])
+    built.build((None, 1))
+    assert list(built._trackable_children()) == [
+        *("layer-0", "layer-1", "layer-2", "layer_with_weights-0", "layer_with_weights-1")
+    ]
+    fitted = tf.keras.Sequential([DENSE(2), tf.keras.layers.ReLU(), DENSE(3)])
+    fitted.compile(tf.train.GradientDescentOptimizer(0.1), "mse")
+    fitted.fit(x, y, verbose=0)
+    assert _keys(fitted, tmp_path) == _dense("layer-0", "layer-2")
+    nested = tf.keras.Sequential([tf.keras.Sequential([DENSE(2)]), DENSE(3)])
+    nested.pop()
+    nested.add(DENSE(4))
+    nested(tf.constant(x))
+    assert _keys(nested, tmp_path) == _dense("layer-0/layer-0", "layer-1")
+    given = tf.keras.Sequential([DENSE(2, input_shape=(1,)), tf.keras.layers.ReLU(), DENSE(3)])
+    assert _keys(given, tmp_path) == _dense("layer_with_weights-0", "layer_with_weights-1")
+
+
+@both
+def test_layers_that_are_added_after_restore(at_once, tmp_path):
+    model = tf.keras.Sequential()
+    checkpoint = tf.train.Checkpoint(model=model)
+    last = DENSE(2)
+    model.add(DENSE(3))
+    model.add(last)
+    model(tf.constant([[1.0]]))
+    session = None if at_once else tf.keras.backend.get_session()
+    checkpoint.restore(None).initialize_or_restore(session)
+    _set(session, last.bias, [1.0, 2.0])
+    path = checkpoint.save(str(tmp_path / "m"), session=session)
+    _set(session, last.bias, [5.0, 6.0])
+    checkpoint.restore(path).assert_consumed().run_restore_ops(session)
+    assert tf.keras.backend.get_value(last.bias).tolist() == [1.0, 2.0]
+    other = tf.keras.Sequential([DENSE(3)])
+    status = tf.train.Checkpoint(model=other).restore(path)
+    other.add(DENSE(2))
+    other(tf.constant([[1.0]]))
+    status.run_restore_ops(session)
+    assert tf.keras.backend.get_value(other.layers[1].bias).tolist() == [1.0, 2.0]
+
+
+def _set(session, variable, value):
+    """Assign, in a step or now."""
+    made = variable.assign(value)
+    if session is not None:
+        session.run(made.op)
+
+
+@both
+def test_objects_under_names_that_begin_with_an_underscore(at_once, tmp_path):
+    class Model(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            self._counters = tf.train.Checkpoint(v=tf.Variable(1.0, use_resource=True))
+            self._dense = DENSE(1)
+
+        def call(self, x):
+            return self._dense(x)
+
+    model = Model()
+    model(tf.ones([1, 1]))
+    assert _keys(model, tmp_path) == ["model/_counters/v", *_dense("_dense")]

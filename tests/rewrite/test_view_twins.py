@@ -177,14 +177,47 @@ def test_random_branch_and_gradient_agree() -> None:
         assert session.run(gradient, {training: False, x: np.ones(50)}).tolist() == [1.0] * 50
 
 
-def test_no_view_no_gradient() -> None:
-    p, q = tf.placeholder(tf.bool, []), tf.placeholder(tf.bool, [])
-    x = tf.placeholder(tf.float32, [])
-    first = switch(x, p)
-    second = switch(first[1] + 1.0, q)
-    found = merge([first[0], *second]).output
-    with pytest.raises(tf.errors.UnimplementedError, match="does not merge the branches of one condition"):
-        tf.gradients(found, x)
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("taken", [False, True])
+def test_one_side_of_a_switch(side: int, taken: bool) -> None:
+    """TensorFlow 1.15 gives the gradient of a side that is dead as zero."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        p, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [None])
+        (gradient,) = tf.gradients(switch(x, p)[side] * 3.0, x)
+        assert gradient.name == "gradients/Switch_grad/Merge:0"
+        expected = [3.0, 3.0] if taken == bool(side) else [0.0, 0.0]
+        assert session.run(gradient, {p: taken, x: [1.0, 2.0]}).tolist() == expected
+
+
+def test_rows_of_one_side_of_a_switch() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        p, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [4, 2])
+        if_false, if_true = switch(x, p)
+        (gradient,) = tf.gradients([tf.gather(if_false, [3]), tf.gather(if_true, [1, 1])], x)
+        assert isinstance(gradient, tf.IndexedSlices)
+        assert session.run(gradient, {p: False, x: np.ones((4, 2))}).indices.tolist() == [3]
+        found = session.run(gradient, {p: True, x: np.ones((4, 2))})
+        assert (found.indices.tolist(), found.values.tolist()) == ([1, 1], [[1, 1], [1, 1]])
+
+
+def test_merge_of_several_conditions() -> None:
+    """What programs write to do one of several things, each behind a switch of its own."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        x, chosen = tf.placeholder(tf.float32, []), tf.placeholder(tf.int32, [])
+        y = merge([switch(x, tf.equal(chosen, i))[1] * (i + 2.0) for i in range(3)]).output
+        (gradient,) = tf.gradients(y, x)
+        results = [session.run([y, gradient], {x: 2.0, chosen: i}) for i in range(3)]
+        assert results == [[4.0, 2.0], [6.0, 3.0], [8.0, 4.0]]
+
+
+def test_merge_of_nested_conditions() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        p, q, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [])
+        first = switch(x, p)
+        second = switch(first[1] * 5.0, q)
+        (gradient,) = tf.gradients(merge([first[0], second[0] * 2.0, second[1] * 3.0]).output, x)
+        found = [session.run(gradient, {p: a, q: b, x: 1.0}) for a in (False, True) for b in (False, True)]
+        assert found == [1.0, 1.0, 10.0, 15.0]
 
 
 def test_what_does_not_depend_has_no_twin() -> None:

@@ -182,6 +182,8 @@ class Layer(Called, Weights):
             value = tracking.wrapped(value)
         if not name.startswith("_") or is_layer(value) or isinstance(value, (tf.Variable, *_CONTAINERS)):
             self._track(name, value)
+        elif hasattr(type(value), "_trackable_children") and self._follows(name):
+            self._children[name] = value
         object.__setattr__(self, name, value)
         if name in self._children:  # most attributes are numbers and names, and what waits looks at all objects
             tracking.joined()

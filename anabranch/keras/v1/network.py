@@ -321,15 +321,22 @@ class Network(Layer):
 
     def _name_layers(self, layers: list[Any]) -> None:
         """Name the layers as TensorFlow's checkpoints do, those with weights by numbers of their own first."""
-        for name in [name for name in self._children if name.startswith(("layer-", "layer_with_weights-"))]:
-            del self._children[name]
         named: dict[str, Any] = {}
         for i, layer in enumerate(layers):
             if layer.weights:
                 weighted = sum(name.startswith("layer_with_weights-") for name in named)
                 named[f"layer_with_weights-{weighted}"] = layer
             named[f"layer-{i}"] = layer
-        object.__setattr__(self, "_children", {**named, **self._children})
+        self._take_names(named)
+
+    def _take_names(self, named: dict[str, Any]) -> None:
+        """Give the layers these names in place of those that they had."""
+        others = {
+            name: child
+            for name, child in self._children.items()
+            if not name.startswith(("layer-", "layer_with_weights-"))
+        }
+        object.__setattr__(self, "_children", {**named, **others})
         tracking.joined()
 
     @property

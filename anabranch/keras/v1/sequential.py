@@ -50,6 +50,7 @@ class Sequential(Model):
         self._is_graph_network = False
         object.__setattr__(self, "_call_arguments", ["inputs", "training", "mask"])
         self._has_input = False
+        self._is_deferred = False
         for layer in layers or []:
             self.add(layer)
 
@@ -92,7 +93,10 @@ class Sequential(Model):
                 self._layers.append(x._keras_history.layer)
                 self._begin(x)
         self._layers.append(layer)
-        if self._has_input:
+        if not self._has_input:
+            self._is_deferred = True
+            self._name_layers(self._layers)
+        else:
             output = layer(self.outputs[0])
             if isinstance(output, (list, tuple)):
                 raise TypeError(
@@ -125,6 +129,15 @@ class Sequential(Model):
         self._name_layers(layers)
         self.built = True
 
+    def _name_layers(self, layers: list[Any]) -> None:
+        """See `Network._name_layers`: a model that came without an input numbers the layers that were added."""
+        if not self._is_deferred:
+            super()._name_layers(layers)
+            return
+        numbered = {f"layer-{i}": layer for i, layer in enumerate(self.layers)}
+        weighted = [layer for layer in self.layers if layer.weights]
+        self._take_names({**numbered, **{f"layer_with_weights-{i}": layer for i, layer in enumerate(weighted)}})
+
     def pop(self) -> None:
         """Take the last layer away.
 
@@ -140,7 +153,7 @@ class Sequential(Model):
         self.built = False
         if not self.layers:
             self._layers.clear()
-            self._has_input = self._is_graph_network = False
+            self._has_input = self._is_graph_network = self._is_deferred = False
             object.__setattr__(self, "inputs", None)
             object.__setattr__(self, "outputs", None)
         elif self._has_input:
@@ -149,6 +162,8 @@ class Sequential(Model):
             ]
             object.__setattr__(self, "outputs", [self.layers[-1].output])
             self._finish()
+        else:
+            self._name_layers(self._layers)
 
     def build(self, input_shape: Any = None) -> None:
         """Make the weights for inputs of this shape."""
@@ -160,6 +175,7 @@ class Sequential(Model):
                 )
             return
         super().build(input_shape)
+        self._name_layers(self._layers)
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         """Apply the layers."""

@@ -4,7 +4,8 @@ Policy. These ops stay in the user's graph as they are. They have no meaning one
 outputs *dead*, and what is dead makes dead what takes it, up to a ``Merge``; an ``Enter`` opens a frame in which ops
 run once per iteration. A session therefore never plans them. It plans the functional view of the graph
 (:mod:`anabranch.rewrite.functional_view`), in which they have become conditionals and loops, or runs the graph by
-tokens (:mod:`anabranch.runtime.v1.tokens`), which needs of them only what their contracts say.
+tokens (:mod:`anabranch.runtime.v1.tokens`), which needs of them only what their contracts say. Gradients pass through
+the conditionals and loops of that view, too; a switch or merge that belongs to none has a rule of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from anabranch.core.contract.inference import ShapeContext
 from anabranch.core.contract.opdef import PURE, Bool, Int, NotDifferentiable, Op, Role, String, Type, define
 from anabranch.core.graph import composites
 from anabranch.core.graph.build import build
-from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import shapes
 
@@ -72,6 +73,39 @@ def _kept_shape(c: ShapeContext) -> Any:
     return c.shapes[0]
 
 
+def _dense_unless_alike(grads: Sequence[Any]) -> list[Any]:
+    """Gradients that can be merged: IndexedSlices stay so if all are."""
+    if all(composites.is_composite(grad) for grad in grads):
+        return list(grads)
+    return [convert_to_tensor(grad) for grad in grads]
+
+
+def _switch_gradient(op: Any, *grads: Any) -> list[Any]:
+    """Of a switch that belongs to no conditional: the gradient of the side that is not dead."""
+    if op.inputs[1].op.type == "LoopCond":
+        return [None, None]  # that of a loop is the loop's
+    sides = _dense_unless_alike(grads)
+    chosen = [switch(side, op.inputs[1])[i] for i, side in enumerate(sides)]
+    return [merge(chosen)[0], None]
+
+
+def _merge_gradient(op: Any, grad: Any, _: Any) -> list[Any]:
+    """Of a merge that belongs to no conditional: the gradient goes to the input that was not dead."""
+    if any(tensor.op.type in _CLOSES_LOOPS for tensor in op.inputs):
+        return [None] * len(op.inputs)
+    places = [build("Equal", op.outputs[1], constant(i, op.outputs[1].dtype)) for i in range(len(op.inputs))]
+    return [switch(grad, place)[1] for place in places]
+
+
+_CLOSES_LOOPS = ("NextIteration", "RefNextIteration")
+_OUTSIDE_REGIONS = {
+    "Switch": _switch_gradient,
+    "RefSwitch": _switch_gradient,
+    "Merge": _merge_gradient,
+    "RefMerge": _merge_gradient,
+}
+
+
 def _define(
     name: str, doc: str, signature: str, attrs: dict[str, Any], shape: Any, kernel: Any, passes: str | None = None
 ) -> None:
@@ -82,7 +116,7 @@ def _define(
         attrs=attrs,
         effect=PURE,
         shape=shape,
-        gradient=_BY_REGION,
+        gradient=_OUTSIDE_REGIONS.get(name, _BY_REGION),
         host_kernel=kernel,
         passes=passes,
         role=Role.FLOW,

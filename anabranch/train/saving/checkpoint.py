@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -36,6 +37,8 @@ from anabranch.variables.tracking import AutoTrackable, Trackable
 from anabranch.variables.variable import Variable, make_variable
 
 _numbers = itertools.count()
+_statuses: weakref.WeakSet[_Status] = weakref.WeakSet()
+"""What `restore` returned and the program still has."""
 
 
 def _session(given: Any) -> Any:
@@ -222,6 +225,7 @@ class _Status:
         self._root = root
         self.number = next(_numbers)
         """Later restorations have greater numbers, and come last."""
+        _statuses.add(self)
         self._restored: set[Any] = set()
         self._settling = False
         self._session: Any = None
@@ -332,19 +336,35 @@ class _Status:
             path = constant(self._path)
             restore = saver_builder.BulkSaverBuilder()._add_restore_ops(path, items, False, False)
         session.run(restore)
+        for item, _, _ in matches:
+            if isinstance(item, Variable):
+                item.__dict__["_restoration_number"] = self.number
 
     def initialize_or_restore(self, session: Any = None) -> None:
-        """Restore like :meth:`run_restore_ops`, and initialise the variables that the checkpoint lacks."""
+        """Restore like :meth:`run_restore_ops`, and initialise the variables that the checkpoint lacks.
+
+        Variables that a later `restore` is for keep their values.
+        """
         session = _session(session)
         if session is None:
             return
-        restored = {id(item) for item, _, _ in self._found()}
-        waiting = [item for item in self._values() if isinstance(item, Variable) and id(item) not in restored]
+        self._initialize(session, {id(item) for item, _, _ in self._found()})
+        self.run_restore_ops(session)
+
+    def _initialize(self, session: Any, restored: set[int]) -> None:
+        """Initialise the variables that neither this restoration nor a later one restores."""
+        kept = {id(item) for one in _statuses if one.number > self.number for item, _, _ in one._found()} | restored
+        waiting = [
+            item
+            for item in self._values()
+            if isinstance(item, Variable)
+            and id(item) not in kept
+            and item.__dict__.get("_restoration_number", -1) < self.number
+        ]
         if waiting:
             with session.graph.as_default():
                 op = group(*[item.initializer for item in waiting])
             session.run(op)
-        self.run_restore_ops(session)
 
     def assert_existing_objects_matched(self) -> Any:
         """AssertionError unless every object that exists is in the checkpoint; returns the status."""
@@ -485,11 +505,7 @@ class InitializationOnlyStatus(_Status):
         session = _session(session)
         if session is None:
             return
-        variables = [item for item in self._values() if isinstance(item, Variable)]
-        if variables:
-            with session.graph.as_default():
-                op = group(*[item.initializer for item in variables])
-            session.run(op)
+        self._initialize(session, set())
 
 
 # -------------------------------------------------------------------------------------------------------------- manager

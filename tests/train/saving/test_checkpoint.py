@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.compat.internal import tracking
 from anabranch.train.saving.trackable import escaped
 
 
@@ -177,3 +178,73 @@ def test_a_manager_keeps_the_newest(tmp_path):
     assert again.directory == str(tmp_path)
     indices = [name for name in os.listdir(tmp_path) if name.endswith(".index")]
     assert sorted(indices) == ["ckpt-3.index", "ckpt-9.index"]
+
+
+def test_a_later_restoration_is_not_initialised_away(tmp_path):
+    """What a later `restore` is for keeps its value when an earlier one initialises the rest, as in TensorFlow."""
+    v, w = variable(0.0, "v"), variable(0.0, "w")
+    with tf.Session() as session:
+        session.run([v.initializer, w.assign(2.0).op])
+        both = tf.train.Checkpoint(v=v).write(str(tmp_path / "both"))
+        only = tf.train.Checkpoint(w=w).write(str(tmp_path / "only"))
+    with tf.Session() as session:
+        outer = tf.train.Checkpoint(v=v, w=w)
+        first = outer.restore(both)
+        nothing = tf.train.Checkpoint(w=w).restore(None)
+        second = tf.train.Checkpoint(w=w).restore(only)
+        second.run_restore_ops()
+        first.initialize_or_restore()
+        nothing.initialize_or_restore()
+        assert session.run([v, w]) == [0.0, 2.0]
+        del second
+        tf.train.Checkpoint(w=w).restore(None).initialize_or_restore()
+        assert session.run(w) == 0.0
+
+
+def test_templates_within_templates(tmp_path):
+    """Keys are TensorFlow 1.15's: a template that another one calls is a child of it."""
+
+    def inner():
+        return tf.get_variable("v", [], initializer=tf.zeros_initializer(), use_resource=True)
+
+    def outer():
+        w = tf.get_variable("w", [], initializer=tf.zeros_initializer(), use_resource=True)
+        with tf.variable_scope("scope"):
+            u = tf.get_variable("u", [], initializer=tf.zeros_initializer(), use_resource=True)
+        first, second = tf.make_template("i1", inner), tf.make_template("i2", inner)
+        return first() + second() + second() + w + u
+
+    template = tf.make_template("any", outer)
+    template()
+    assert list(template._trackable_children()) == ["w", "scope/u", "i1", "i2"]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        path = tf.train.Checkpoint(t=template).write(str(tmp_path / "t"))
+    end = "/.ATTRIBUTES/VARIABLE_VALUE"
+    keys = [name[: -len(end)] for name, _ in tf.train.list_variables(path) if name.endswith(end)]
+    assert keys == ["t/i1/v", "t/i2/v", "t/scope.Su", "t/w"]
+
+
+def test_variables_of_objects_and_savers_without_a_counter(tmp_path):
+    """What programs take from `training.checkpointable`."""
+    item = tracking.AutoTrackable()
+    with tf.variable_scope("scope"):
+        v = tracking.add_variable(item, "v", shape=[2], initializer=tf.ones_initializer(), dtype=tf.float64)
+    constant = tracking.add_variable(item, name="constant", initializer=7)
+    again = tracking.add_variable(tracking.AutoTrackable(), "v", shape=[])
+    assert [one.name for one in (v, constant, again)] == ["scope/v:0", "constant:0", "v:0"]
+    assert (v.dtype.base_dtype, constant.dtype.base_dtype) == (tf.float64, tf.float32)
+    with pytest.raises(ValueError, match="'v' already exists in this Trackable"):
+        tracking.add_variable(item, "v", shape=[])
+    with pytest.raises(ValueError, match="If initializer is a constant, do not specify shape"):
+        tracking.add_variable(item, "w", shape=[], initializer=1)
+    saver = tracking.CheckpointableSaver(item)
+    with tf.Session() as session:
+        session.run(tracking.gather_initializers(item))
+        path = saver.save(str(tmp_path / "m"), checkpoint_number=3)
+        session.run([v.assign([0.0, 0.0]).op, constant.assign(0).op])
+        saver.restore(path).assert_consumed().run_restore_ops()
+        assert session.run(constant) == 7
+        assert session.run(v).tolist() == [1.0, 1.0]
+    assert path == str(tmp_path / "m-3")
+    assert all("save_counter" not in name for name, _ in tf.train.list_variables(path))
