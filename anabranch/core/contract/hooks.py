@@ -57,6 +57,7 @@ NAMES = {
     "session_worker": "cluster: (target, SessionOptions, ConfigProto or None) -> what runs a session's steps there",
     "reset_target": "cluster: (target, containers, ConfigProto or None) -> None, for Session.reset",
     "graph_def": "core.graph_def: (graph, from_version, add_shapes) -> GraphDef",
+    "convolve_on_host": "xla.onednn: (kind, a, b, axes, groups, channels first) -> an array, or None",
     "apply_in_replicas": "distribute: (optimizer, pairs, global step, name) -> an update, NotImplemented if alone",
 }
 for _name in NAMES:
@@ -123,6 +124,11 @@ def control_flow_gradient(*args: Any) -> Any:
 def make_twins(*args: Any) -> None:
     """See :data:`NAMES`."""
     _slots["make_twins"](*args)
+
+
+def convolve_on_host(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["convolve_on_host"](*args)
 
 
 def event_writer(*args: Any) -> Any:

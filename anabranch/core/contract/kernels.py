@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from anabranch.core import errors
+from anabranch.core.contract import hooks
 from anabranch.core.contract.opdef import OpDefinition
 from anabranch.core.values.summarize import summarize as _summarize
 
@@ -231,6 +232,9 @@ class HostContext(KernelContext):
     def manager(self) -> Any:
         """The session's resources, which state that an op keeps for itself lives as long as; None outside a step."""
         return self._manager
+
+    def convolve(self, kind: str, a: Any, b: Any, axes: Any, groups: int, channels_first: bool) -> Any:
+        return hooks.convolve_on_host(kind, a, b, axes, groups, channels_first)
 
     def resource(self, handle: Any) -> Any:
         if self._resources is None:

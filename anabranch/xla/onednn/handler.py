@@ -32,7 +32,7 @@ _NATIVE_INTERFACE = 2
 """The version of what the two handlers share: :class:`~anabranch.xla.onednn.primitives.ProgramRecord`, the setup."""
 _log = logging.getLogger("anabranch")
 _lock = threading.Lock()
-_programs: dict[int, tuple[str, primitives.ProgramRecord]] = {}
+_programs: dict[int, tuple[str, primitives.ProgramRecord, primitives.Caller]] = {}
 _kept: list[Any] = []
 """What C code points to."""
 
@@ -42,10 +42,6 @@ def number_of(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little", signed=True) or 1
 
 
-class _Argument(ctypes.Structure):
-    _fields_ = [("number", ctypes.c_int), ("memory", ctypes.c_void_p)]
-
-
 class Handler:
     """The handler of this process."""
 
@@ -53,8 +49,7 @@ class Handler:
         self.library: Library = primitives.usable()
         self.native: ctypes.CDLL | None = None
         """The handler in C, if it is there."""
-        self.stream = ctypes.c_void_p()
-        self.library.call("stream_create", ctypes.byref(self.stream), self.library.engine, 1)
+        self.stream = primitives.new_stream()
         native = self._native()
         if native is not None:
             try:
@@ -115,37 +110,14 @@ class Handler:
                     raise ValueError(f"two convolutions have the number {number}: {text}, {_programs[number][0]}")
                 return
             record = primitives.generated(primitives.Work.read(text), scratch)
-            _programs[number] = (text, record)
+            _programs[number] = (text, record, primitives.Caller(record))
             if self.native is not None and self.native.anabranch_onednn_add(number, ctypes.addressof(record)):
                 raise MemoryError("the table of convolutions")
 
     def _execute(self, frame: Any) -> None:
         number = frames.attributes(frame)["number"]
         assert isinstance(number, int)
-        program = _programs[number][1]
-        library = self.library
-        places = frames.buffers(frame)
-        library.use_threads(program.threads)
-        for step in program.steps[: program.count]:
-            arguments = (_Argument * step.count)()
-            count = 0
-            try:
-                for place in range(step.count):
-                    place_of = step.arguments[place]
-                    memory = ctypes.c_void_p()
-                    library.call(
-                        "memory_create",
-                        ctypes.byref(memory),
-                        ctypes.c_void_p(place_of.descriptor),
-                        library.engine,
-                        ctypes.c_void_p(places[place_of.buffer] + place_of.offset),
-                    )
-                    arguments[place] = _Argument(place_of.number, memory.value)
-                    count += 1
-                library.call("primitive_execute", ctypes.c_void_p(step.primitive), self.stream, step.count, arguments)
-            finally:
-                for argument in arguments[:count]:
-                    library.call("memory_destroy", ctypes.c_void_p(argument.memory))
+        _programs[number][2](self.stream, frames.buffers(frame))
 
 
 of_process = Once(Handler, "handler-of-convolutions")

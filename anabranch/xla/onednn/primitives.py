@@ -18,6 +18,7 @@ import ctypes
 import functools
 import json
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -488,3 +489,70 @@ def generated(work: Work, scratch: int) -> ProgramRecord:
     finally:
         library.use_threads(library.threads)
     return ProgramRecord(len(steps), work.threads, buffers, steps)
+
+
+class _Given(ctypes.Structure):
+    _fields_ = [("number", ctypes.c_int), ("memory", ctypes.c_void_p)]
+
+
+def new_stream() -> Any:
+    """What :func:`execute` runs primitives on; threads may share it."""
+    library, stream = usable(), ctypes.c_void_p()
+    library.call("stream_create", ctypes.byref(stream), library.engine, 1)
+    return stream
+
+
+class Caller:
+    """Runs a program from Python, one step after the other, in any number of threads at a time.
+
+    Its primitives are destroyed with it.
+    """
+
+    def __init__(self, program: ProgramRecord) -> None:
+        self._threads = program.threads
+        self._program = program
+        self._ready: list[_Ready] = []
+        """Descriptions of buffers that no thread is using."""
+
+    def __call__(self, stream: Any, places: Sequence[int]) -> None:
+        """Run it on buffers at these addresses."""
+        library = usable()
+        library.use_threads(self._threads)
+        try:
+            ready = self._ready.pop()
+        except IndexError:
+            ready = _Ready(library, self._program)
+        place_at, execute = library.c.dnnl_memory_set_data_handle, library.c.dnnl_primitive_execute
+        for memory, buffer, offset in ready.memories:
+            place_at(memory, ctypes.c_void_p(places[buffer] + offset))
+        for primitive, count, given in ready.steps:
+            if status := execute(primitive, stream, count, given):
+                raise Status(f"dnnl_primitive_execute gave status {status}")
+        self._ready.append(ready)
+
+    def __del__(self) -> None:
+        if sys.is_finalizing():
+            return
+        c = usable().c
+        for ready in self._ready:
+            for memory, _, _ in ready.memories:
+                c.dnnl_memory_destroy(memory)
+        for primitive in {step.primitive for step in self._program.steps[: self._program.count]}:
+            c.dnnl_primitive_destroy(ctypes.c_void_p(primitive))
+
+
+class _Ready:
+    """oneDNN's descriptions of the buffers of a program, whose addresses each call puts in; they stay."""
+
+    def __init__(self, library: Library, program: ProgramRecord) -> None:
+        self.memories: list[tuple[Any, int, int]] = []
+        self.steps: list[tuple[Any, int, Any]] = []
+        for step in program.steps[: program.count]:
+            given = (_Given * step.count)()
+            for place in range(step.count):
+                argument, memory = step.arguments[place], ctypes.c_void_p()
+                descriptor = ctypes.c_void_p(argument.descriptor)
+                library.call("memory_create", ctypes.byref(memory), descriptor, library.engine, None)
+                given[place] = _Given(argument.number, memory.value)
+                self.memories.append((memory, argument.buffer, argument.offset))
+            self.steps.append((ctypes.c_void_p(step.primitive), step.count, given))

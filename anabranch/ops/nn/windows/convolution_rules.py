@@ -189,12 +189,15 @@ def library(
     ctx: Any, kind: str, a: Any, b: Any, axes: Sequence[Any], channels: int, per_group: int, data_format: str
 ) -> Any:
     """What a library of the tier makes of a convolution of ``channels`` inputs, in the op's own layout, or None."""
-    if ctx.host or per_group == 0 or channels == 0:
+    if per_group == 0 or channels == 0:
         return None
+    groups = channels // per_group
+    if ctx.host:
+        return ctx.convolve(kind, a, b, axes, groups, channels_first(data_format))
     batch, features = a.shape[0], b.shape[1 if channels_first(data_format) and kind == FILTER_GRADIENT else -1]
     if channels == per_group and xla_winograd.beats_library(ctx, batch, axes, channels, features, a.dtype):
         return None
-    return ctx.convolve(kind, a, b, axes, channels // per_group, channels_first(data_format))
+    return ctx.convolve(kind, a, b, axes, groups, channels_first(data_format))
 
 
 def conv_kernels() -> tuple[Kernel, Kernel]:
