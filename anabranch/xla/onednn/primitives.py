@@ -503,7 +503,7 @@ def new_stream() -> Any:
 
 
 class Caller:
-    """Runs a program from Python, one step after the other, in any number of threads at a time.
+    """A program that Python runs, one step after the other, in any number of threads at a time.
 
     Its primitives are destroyed with it.
     """
