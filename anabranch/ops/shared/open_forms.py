@@ -31,11 +31,15 @@ _MOST = 1 << 26
 """Elements beyond which an array is left to the kernel, which asks whether there is room."""
 
 
-def takes_sizes(*positions: int) -> Callable[[Maker], Maker]:
-    """Mark the maker of forms that take these operands as tuples of integers."""
+def takes_sizes(*positions: int, settled: Sequence[int] | None = None) -> Callable[[Maker], Maker]:
+    """Mark the maker of forms that take these operands as tuples of integers.
+
+    Of them those in ``settled`` (None: all) are shapes or axes, which follow from shapes even where they come as data.
+    """
 
     def mark(make: Maker) -> Maker:
         make.sizes = positions  # type: ignore[attr-defined]
+        make.settled = positions if settled is None else settled  # type: ignore[attr-defined]
         return make
 
     return mark
@@ -501,7 +505,7 @@ def tile(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     return copies
 
 
-@takes_sizes(1, 2)
+@takes_sizes(1, 2, settled=[2])
 def window(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """A part of an array."""
 
@@ -543,7 +547,7 @@ def _index(attrs: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
     return index
 
 
-@takes_sizes(1, 2, 3)
+@takes_sizes(1, 2, 3, settled=[])
 def strided(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """A strided slice: NumPy's, whose bounds are cut off where TensorFlow cuts them off."""
     x = operands[0]
@@ -566,7 +570,7 @@ def strided(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     return part
 
 
-@takes_sizes(0, 1, 2, 3)
+@takes_sizes(0, 1, 2, 3, settled=[0])
 def strided_gradient(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """Zeros around a strided slice."""
     dtype = operands[4].dtype

@@ -27,6 +27,12 @@ Maker = Callable[[Sequence[Any], Sequence[bool], dict[str, Any]], Form | None]
 """Makes a form for operands of these ranks, of which the second argument says which are constants."""
 
 
+def of_shapes(make: Maker) -> Maker:
+    """Mark the maker of an op whose operands are always shapes."""
+    make.of_shapes = True  # type: ignore[attr-defined]
+    return make
+
+
 def shape(operands: Sequence[Any], fixed: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     """The shape itself."""
     return lambda shape: shape
@@ -112,6 +118,7 @@ def packed(operands: Sequence[Any], fixed: Sequence[bool], attrs: dict[str, Any]
     return lambda *values: tuple(itertools.chain.from_iterable(values))
 
 
+@of_shapes
 def gradient_axes(operands: Sequence[Any], fixed: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     """The axes over which the gradients of a broadcast of two shapes are summed."""
     longest = max(value.size for value in operands)
@@ -129,6 +136,7 @@ def gradient_axes(operands: Sequence[Any], fixed: Sequence[bool], attrs: dict[st
     return axes
 
 
+@of_shapes
 def offsets(operands: Sequence[Any], fixed: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     """Where in a concatenation along a dimension that is always the same each of some shapes begins."""
     place, *given = operands

@@ -208,6 +208,11 @@ def bias_add_grad(operands: Sequence[Any], known: Sequence[bool], attrs: dict[st
     return _reduction(tuple(range(grad.ndim - 1)), grad.dtype, False)
 
 
+def unchanged(x: Any, *_: Any) -> Any:
+    """The first operand as it is."""
+    return x
+
+
 def _reduction(axes: tuple[int, ...], dtype: Any, keep: bool, function: Any = np.add) -> Form:
     reduce: Any = function.reduce
     return lambda x, *_: reduce(x, axes, dtype, None, keep)
@@ -227,6 +232,8 @@ def reduction(function: Any, dtypes: frozenset[Any] = _FLOATS) -> Maker:
 
     def make(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
         x, given = operands
+        if known[1] and not np.size(given) and isinstance(x, np.ndarray):
+            return unchanged
         axes = _axes(x, given) if known[1] and x.dtype in dtypes and x.size else None
         return None if axes is None else _reduction(axes, x.dtype, attrs["keep_dims"], function)
 
@@ -348,7 +355,7 @@ def reshape(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any
     wanted = tuple([rest if size == -1 else size for size in sizes])
     if sizes.count(-1) > 1 or min(wanted, default=0) < 0 or math.prod(wanted) != x.size:
         return None
-    return lambda x, _: x.reshape(wanted)
+    return unchanged if wanted == x.shape else lambda x, _: x.reshape(wanted)
 
 
 def window(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:

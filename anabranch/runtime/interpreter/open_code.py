@@ -36,6 +36,7 @@ from anabranch.runtime.interpreter.straight_line import (
     blocks_of,
     only_computes,
     only_draws,
+    same_bits,
 )
 from anabranch.runtime.plans import policy
 from anabranch.runtime.plans.plan import Plan
@@ -327,6 +328,8 @@ class _Builder:
         if self._follows(op, sources, results):
             self._add_of_sizes(op, sources, operands, results)
             return
+        if getattr(definition.of_sizes, "of_shapes", False) and self._add_of_sizes(op, sources, operands, results):
+            return
         targets = [f"v{output.op._id}_{output.value_index}" for output in op._outputs]
         call, names, may_fail = self._call(op, sources, operands, results, context)
         self._cost += sum(policy.straight_elements(value.size) for value in results if isinstance(value, _ARRAYS))
@@ -389,30 +392,31 @@ class _Builder:
 
     def _add_of_sizes(
         self, op: Operation, sources: Sequence[ValueKey], operands: Sequence[Any], results: Sequence[Any]
-    ) -> None:
+    ) -> bool:
         """Compute an op on sizes as one of tuples, if it has such a form."""
         make = op.definition.of_sizes
         if make is None or op._outputs[0] in self._constant:
-            return
+            return False
         if any(value.dtype.kind != "i" or value.ndim > 1 for value in results):
-            return
+            return False
         names = [self._tuple_of(op, key) for key in sources]
         form = None if None in names else make(operands, [key in self._constant for key in sources], op._attrs)
         if form is None:
-            return
+            return False
         try:
             shapes_only = op.definition.shape_only
             found = form(*[value.shape if shapes_only else tuple(np.ravel(value).tolist()) for value in operands])
         except Changed:
-            return
+            return False
         for value, expected in zip([found] if len(results) == 1 else found, results, strict=True):
             if list(value) != np.ravel(expected).tolist():
-                return
+                return False
         targets = [f"z{output.op._id}_{output.value_index}" for output in op._outputs]
         given = [name for name in names if name is not None]
         text = f"{', '.join(targets)} = {self._bind(form)}({', '.join(given)})"
         self._lines.append(_Line(text, targets, _variables(given), False))
         self._tuples.update(zip(op._outputs, targets, strict=True))
+        return True
 
     def _tuple_of(self, op: Operation, key: ValueKey) -> str | None:
         """The expression of an operand as a tuple of integers, or of its shape if an op looks at no more."""
@@ -423,6 +427,8 @@ class _Builder:
             return f"{self._names[key]}.shape" if key in self._names else None
         if key in self._tuples:
             return self._tuples[key]
+        if getattr(op.definition.of_sizes, "of_shapes", False) and key in self._names and value.ndim == 1:
+            return f"tuple({self._names[key]}.tolist())"  # what a loop has kept of shapes
         return self._sizes(key) if key in self._constant and value.dtype.kind == "i" and value.size <= 64 else None
 
     def _is_static(self, key: ValueKey) -> bool:
@@ -454,7 +460,7 @@ class _Builder:
             except (Changed, ValueError):
                 form = None
             else:
-                same = _same if special is None else _equal
+                same = same_bits if special is None else _equal
                 if not all(same(value, result) for value, result in zip(found, results, strict=True)):
                     form = None
         if form is not None:
@@ -527,14 +533,6 @@ def _rank_of(value: Any) -> Any:
     if type(value) is HostOptional:
         return "none" if value.values is None else tuple([getattr(item, "ndim", None) for item in value.values])
     return None if type(value) is HostList else value.ndim
-
-
-def _same(value: Any, expected: Any) -> bool:
-    if isinstance(expected, HostList):  # as long, after the same change
-        return type(value) is HostList and value.length == expected.length
-    if not isinstance(value, _ARRAYS) or value.shape != expected.shape or value.dtype != expected.dtype:
-        return False
-    return value.dtype == object or value.tobytes() == expected.tobytes()
 
 
 def _equal(value: Any, expected: Any) -> bool:

@@ -35,7 +35,7 @@ from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values.host_list import HostList
 from anabranch.core.values.optional_values import HostOptional
 from anabranch.ops.shared import host_blas
-from anabranch.ops.shared.unchecked import Changed
+from anabranch.ops.shared.unchecked import Changed, unchanged
 from anabranch.rewrite import effects
 from anabranch.runtime.plans import policy
 from anabranch.runtime.values import to_host
@@ -47,6 +47,14 @@ RUN_ANEW = (Changed, errors.OpError, ValueError, MemoryError)
 
 class TooLong(Exception):
     """A loop inside straight code has run so long that it is better compiled: the executor is to run what holds it."""
+
+
+class _Unsettled(Changed):
+    """Sizes that ``op`` takes as data are not those that the code is for."""
+
+    def __init__(self, op: Operation) -> None:
+        super().__init__()
+        self.op = op
 
 
 class _Late(Changed):
@@ -70,6 +78,8 @@ MOST_MISSES = 16
 """After this many runs that no code served, none is tried any more."""
 MOST_BLOCKS = 1 << 28
 """Draws that reserve more may not fit into memory, which the interpreter looks at."""
+MOST_SETTLED = 8
+"""Sizes in a vector that code may be for."""
 _ARRAYS = (np.ndarray, np.generic)
 
 
@@ -154,6 +164,8 @@ class Straight:
         self._made_for_recurring = 0
         self._misses = 0
         self._served = 0
+        self._unsettled: set[Operation] = set()
+        """Ops that take sizes as data, which are not always the same for operands of certain shapes."""
         self._late = 0
         """How often code has computed something for nothing."""
         self._runs = 0
@@ -244,6 +256,10 @@ class Straight:
             results = code.function(*values, turn)
         except _Late:
             self._late += 1
+        except _Unsettled as problem:  # all code is made anew, and follows these sizes
+            self._unsettled.add(problem.op)
+            self._codes, self._code_of = [], {}
+            self._misses = self._made_for_recurring = 0
         except RUN_ANEW:
             pass
         except faults.KernelBug as bug:
@@ -293,7 +309,9 @@ class Straight:
         """The results for these arguments, and the code for others like them; None if there is none."""
         place = 0 if turn is None else turn.place
         try:
-            results, code = Builder(self._plan, turn, self._bodies).build([*self._plan.feeds, *self.reads], values)
+            results, code = Builder(self._plan, turn, self._bodies, self._unsettled).build(
+                [*self._plan.feeds, *self.reads], values
+            )
         except (*RUN_ANEW, faults.KernelBug) as problem:
             if isinstance(problem, faults.KernelBug):
                 self.bug = problem
@@ -404,9 +422,13 @@ class Builder:
     follows_shapes = True
     """Whether what a kernel gives may have another shape each time, if nobody's code is for that."""
 
-    def __init__(self, plan: Any, turn: Turn | None = None, bodies: Any = None) -> None:
+    def __init__(
+        self, plan: Any, turn: Turn | None = None, bodies: Any = None, unsettled: set[Operation] | None = None
+    ) -> None:
         self._plan = plan
         self._bodies = bodies
+        self._unsettled = unsettled
+        """The ops that code is not to be for certain sizes of; None: all."""
         self._turn = turn
         self._names: dict[ValueKey, str] = {}
         self._values: dict[ValueKey, Any] = {}
@@ -508,8 +530,23 @@ class Builder:
             return
         sources = self._sources(op)
         self._looked_at.update(self._names[key] for key in sources)
+        if self._unsettled is not None and op not in self._unsettled:
+            for position in _settled(op.definition, len(sources)):
+                self._settle(op, sources[position])
         known = [key in self._known for key in sources]
         self.run(op, op._attrs, [self._values[key] for key in sources], known, [self._names[key] for key in sources])
+
+    def _settle(self, op: Operation, key: ValueKey) -> None:
+        """Make the code for the sizes that an op takes as data: what a loop has kept of shapes for its gradient."""
+        value = self._values[key]
+        if key in self._known or not isinstance(value, np.ndarray) or value.dtype.kind != "i" or value.ndim != 1:
+            return
+        if value.size <= MOST_SETTLED:
+            name, maker = self._names[key], f"o{len(self._scope)}"
+            self._scope[maker], self._scope["Unsettled"] = op, _Unsettled
+            text = f"if {name}.tolist() != {value.tolist()}: raise Unsettled({maker})"
+            self._lines.append(_Line(op, text, [], [name], True, 0.0))
+            self._bind(key, value)
 
     def _add_inner(self, op: Operation) -> None:
         """Run a conditional, loop or call, and write it down as a call of the code of its bodies."""
@@ -577,7 +614,13 @@ class Builder:
             return
         make = self.maker(definition)
         function = make(operands, known, attrs) if make is not None else None
+        if function is unchanged:
+            self._of_shape.update(sources)
+            self._names[op._outputs[0]], self._values[op._outputs[0]] = names[0], operands[0]
+            return
         short = function is not None
+        if not short and not draws and self.follows_shapes:
+            function = self._any_size(op, attrs, operands, known, outputs, forms)
         name = f"f{len(self._scope)}"
         targets = [self._names[output] for output in op._outputs]
         if short:
@@ -601,6 +644,54 @@ class Builder:
             cost += policy.STRAIGHT_PER_FLOP * float(definition.flops(context_of_shapes))
         may_fail = not short or getattr(make, "may_change", False)
         self._lines.append(_Line(op, text, targets, sources, may_fail, cost))
+
+    def _any_size(
+        self, op: Operation, attrs: dict[str, Any], operands: list[Any], known: Sequence[bool], outputs: list[Any],
+        forms: list[Any],
+    ) -> Callable[..., list[Any]] | None:  # fmt: skip
+        """The form of an op for operands of any size, if it has the bits of its kernel."""
+        make = op.definition.any_size
+        if make is None or not (getattr(make, "lists", False) or all(isinstance(v, _ARRAYS) for v in operands)):
+            return None
+        form = make(operands, attrs)
+        sizes = {i: tuple(np.ravel(operands[i]).tolist()) for i in getattr(make, "sizes", ())}
+        if form is None or not all(known[i] for i in (*getattr(form, "fixes", ()), *sizes)):
+            return None
+        given = [sizes.get(i, value) for i, value in enumerate(operands)]
+        alone = len(outputs) == 1
+        try:
+            results = [form(*given)] if alone else list(form(*given))
+        except (Changed, ValueError):
+            return None
+        if not all(same_bits(value, result) for value, result in zip(results, outputs, strict=True)):
+            return None
+
+        def call(*operands: Any) -> list[Any]:
+            if sizes:
+                operands = tuple([sizes.get(i, value) for i, value in enumerate(operands)])
+            found = [form(*operands)] if alone else form(*operands)
+            for value, expected in zip(found, forms, strict=True):
+                if not _is_of(value, expected):
+                    raise _Late
+            return found
+
+        return call
+
+
+def _settled(definition: OpDefinition, count: int) -> Sequence[int]:
+    """The operands of an op that are shapes, or follow from shapes."""
+    if getattr(definition.of_sizes, "of_shapes", False):
+        return range(count)
+    return getattr(definition.any_size, "settled", ())
+
+
+def same_bits(value: Any, expected: Any) -> bool:
+    """Whether a form gives what its kernel does."""
+    if isinstance(expected, HostList):  # as long, after the same change
+        return type(value) is HostList and value.length == expected.length
+    if not isinstance(value, _ARRAYS) or value.shape != expected.shape or value.dtype != expected.dtype:
+        return False
+    return value.dtype == object or value.tobytes() == expected.tobytes()
 
 
 def blocks_of(op: Operation, operands: Sequence[Any]) -> int:

@@ -501,3 +501,21 @@ def test_elements_of_a_variable_are_made_distinct(tier):
                 found, places = session.run(elements)
     np.testing.assert_array_equal(found, [3, 1, 2])
     np.testing.assert_array_equal(places, [0, 1, 0, 2, 1])
+
+
+def test_sizes_that_are_data_may_change_where_shapes_do_not(counts):
+    x = tf.placeholder(tf.float32, [6])
+
+    def body(i, total):
+        rows = 1 + i % 3  # 1, 2, 3 of 6 elements
+        table = tf.reshape(x, tf.stack([rows, 6 // rows]))
+        spread = tf.fill(tf.stack([rows, 2]), 1.0)
+        return i + 1, total + tf.reduce_sum(table[-1]) * tf.reduce_sum(spread)
+
+    total = tf.while_loop(lambda i, t: i < 12, body, [0, 0.0])[1]
+    given = np.arange(6, dtype=np.float32)
+    expected = 4 * sum(2 * rows * given[-6 // rows :].sum() for rows in (1, 2, 3))
+    with _interpreted() as session:
+        for _ in range(4):
+            assert session.run(total, {x: given}) == expected
+    assert counts["straight"] > 4 * counts["other"]
