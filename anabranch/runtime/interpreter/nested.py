@@ -243,6 +243,8 @@ class _Body:
         """The variables that straight code reads. It writes none, but what the loop runs besides may."""
         if self.straight is not None and self.straight.random_ops and not isinstance(manager, Overlay):
             self.straight = None
+        self.inner_cost = 0.0
+        """What the bodies inside this one have cost in straight code."""
         self.turn = straight.Turn(self._stream, step.token) if self.straight is not None else None
         if self.straight is not None and self.straight.reads:
             self.slots = [self.runner.slot(key.maker) for key in self.straight.reads]
@@ -266,7 +268,14 @@ class _Body:
     def run_quietly(self, operands: Sequence[Any]) -> list[Any]:
         """Run the body once."""
         with self.quiet():
-            return self.run(operands)
+            results = self.run(operands)
+        self.end()
+        return results
+
+    def end(self) -> None:
+        """Note what it has cost, when it has run as often as it is to."""
+        if self.inner_cost:
+            self.runner.bodies.spend(self.plan, self.inner_cost)
 
     def _runs_straight(self) -> bool:
         return self.straight is not None and (self.waits or self.plan.tier == "interpreted")
@@ -291,7 +300,7 @@ class _Body:
             turn.keep()
             if turn.inner_cost:
                 self.step.nested_cost[0] += turn.inner_cost
-                self.runner.bodies.spend(self.plan, turn.inner_cost)
+                self.inner_cost += turn.inner_cost
                 turn.inner_cost = 0.0
         if outcome is not None:
             results, cost = outcome
@@ -351,6 +360,7 @@ def _execute(
                         results[i] = outputs[i]
                 if step.nested_cost[0] > most:
                     raise Hot
+        inner.end()
     else:
         assert role is Role.CALL
         called = _Body(runner, chosen.body, live, manager, step, waits)

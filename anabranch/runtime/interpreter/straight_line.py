@@ -503,7 +503,7 @@ class Builder:
             differs = f"{kind} or a{i}.shape != s{i} or a{i}.dtype != d{i}"
         return [f"if {differs}:", "    raise Changed"]
 
-    def _bind(self, tensor: Tensor, array: Any) -> None:
+    def _bind(self, tensor: ValueKey, array: Any) -> None:
         """A value that is the same at each run."""
         name = self._names[tensor] = f"c{len(self._scope)}"
         self._scope[name] = self._values[tensor] = array
