@@ -98,8 +98,7 @@ class Constraints:
 
     def _resource(self, maker: Operation) -> Any:
         handle = handle_of(maker)
-        task = (self.placer.resolve(maker._device, maker) if maker._device else None) or self.placer.default
-        return dataclasses.replace(handle, name=f"{task}/{handle.name}")
+        return dataclasses.replace(handle, name=f"{self.placer.task_of(maker)}/{handle.name}")
 
     def _refuse_unfed(self) -> None:
         for op in self.analysis.order:

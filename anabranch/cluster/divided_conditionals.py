@@ -1,7 +1,8 @@
-"""Conditionals whose branches write variables of several tasks, divided into one conditional per task.
+"""Conditionals whose branches act on several tasks, divided into one conditional per task.
 
-Policy. A conditional is an op of one task. One that updates variables of two (a step that applies accumulated
-gradients every tenth time, an update that is left out when a gradient is not finite) is replaced, in a copy of the
+Policy. A conditional is an op of one task. One that updates variables, or acts on queues, of two (a step that applies
+accumulated gradients every tenth time, or meets other workers then; an update that is left out when a gradient is not
+finite) is replaced, in a copy of the
 step's graph, by several on the same predicate: each holds what a branch does on one task between two exchanges with
 others, as a piece of a step does. What such a part computes for others is an output; where the branch is not taken it
 gives zeros, which nobody looks at. At the end a conditional chooses the outputs of the branch that was taken.
@@ -14,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from anabranch.cluster.tasks import TaskPlacer
 from anabranch.core.contract.roles import Role
+from anabranch.core.graph import passing
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.body_ops import bodies_of, copy_op, outer_of
 from anabranch.core.graph.build import build
@@ -36,8 +38,7 @@ def divided(step: LocalStep, conditional: Operation, placer: TaskPlacer) -> Loca
     """The step with a conditional divided; None if it needs no such thing, or that is not possible."""
     if conditional.role is not Role.CONDITIONAL or len(bodies_of(conditional)) != 2:
         return None
-    within = effects.summary(conditional)
-    if within is None or within.channel or len({placer.task_of(maker) for maker in within.writes}) < 2:
+    if len({placer.task_of(maker) for maker in _acted_on(conditional)}) < 2:
         return None
     plan = portable_plan.unpack(portable_plan.pack([*step.fetches, conditional], step.feeds))
     copy = plan.fetches[-1]
@@ -61,7 +62,7 @@ class _Branch:
         fed = effects.fed_args(body)
         needed = effects.needed_inside(body)
         order = reach.topological_order(needed, fed)
-        self.ops = [op for op in order if op.role is not Role.ARGUMENT and not is_constant(op)]
+        self.ops = [op for op in order if op.role is not Role.ARGUMENT and not is_constant(op) and not _makes(op)]
         self.part: dict[Operation, Part] = {}
         self.effect_before: dict[Operation, Operation] = {}
         """The op with effects before each such op on its task: they keep their order."""
@@ -125,28 +126,56 @@ class _Division:
 
     def is_divided(self, op: Operation) -> bool:
         """Whether an op of a branch is a conditional that must be divided itself."""
-        return op.role is Role.CONDITIONAL and len({self.placer.task_of(maker) for maker in _written(op)}) > 1
+        return op.role is Role.CONDITIONAL and len({self.placer.task_of(maker) for maker in _acted_on(op)}) > 1
+
+    def _read_at_home(self, body: Body) -> None:
+        """Have variables of other tasks, which an op takes by reference, read on their tasks, where the op stands."""
+        for op in effects.needed_inside(body):
+            if not effects.wants_value(op):
+                continue
+            definition = op.definition
+            kind = definition.effect.kind
+            owned = definition.resource_positions(op._attrs) if kind in ("read", "write") else ()
+            for position, tensor in enumerate(op._inputs):
+                if reach.is_transparent_read(tensor.op, frozenset()):
+                    tensor = tensor.op._inputs[0]
+                if position in owned or not tensor.dtype.is_ref or passing.is_transparent_read(op):
+                    continue
+                maker = reach.maker_of(tensor)
+                task = self.placer.task_of(maker)
+                if maker.definition.makes != "variable" or task == self.task_of(op):
+                    continue
+                with self.graph.as_default(), self.graph.building(body), self.graph.device(task):
+                    waits = reach.controls_of(op) or [build("NoOp")]  # what waits has a place of its own
+                    value = build("Identity", tensor)
+                self.graph._add_control_inputs(value.op, waits)
+                self.graph._update_input(op, position, value)
 
     def is_possible(self, conditional: Operation) -> bool:
         """Whether what goes from part to part can travel, and each op of the branches is of one task."""
         for use in bodies_of(conditional):
+            self._read_at_home(use.body)
             if not _Branch(use.body, self).keeps_reads():
                 return False
             for op in effects.needed_inside(use.body):
-                if op.role is Role.ARGUMENT or op.definition.makes is not None:
+                if op.role is Role.ARGUMENT:
+                    continue
+                if _makes(op):
+                    if op._inputs:
+                        return False
                     continue
                 if any(tensor.dtype.base.name in ("variant", "resource") for tensor in op._outputs):
                     return False
                 if self.is_divided(op):
                     if len(bodies_of(op)) != 2 or not self.is_possible(op):
                         return False
-                elif len({self.placer.task_of(maker) for maker in _written(op)}) > 1:
+                elif len({self.placer.task_of(maker) for maker in _acted_on(op)}) > 1:
                     return False
         return True
 
     def task_of(self, op: Operation) -> str:
         """The task of an op of a branch."""
-        for maker in _written(op) or _held(op):
+        for maker in _acted_on(op) or _held(op):
             return self.placer.task_of(maker)
         named = self.placer.resolve(op._device, op) if op._device else None
         return named or self.default
@@ -216,6 +245,10 @@ class _Division:
         outer = outer_of(tensor)
         if outer is not None:
             return self._value(outer)
+        if _makes(tensor.op):  # a queue of the branch's own: one for all its parts
+            copy = copy_op(tensor.op, [], self.graph.root)
+            self.env.update(zip(tensor.op._outputs, copy._outputs, strict=True))
+            return self.env[tensor]
         inputs = [self._value(other) for other in tensor.op._inputs]  # of a constant, or a plain read of a variable
         return copy_op(tensor.op, inputs, self.graph.current_body)._outputs[tensor.value_index]
 
@@ -226,7 +259,7 @@ class _Division:
 
             def inside(tensor: Tensor) -> Tensor:
                 op = tensor.op
-                is_outside = op.body.is_root or op.role is Role.ARGUMENT or tensor in self.env
+                is_outside = op.body.is_root or op.role is Role.ARGUMENT or tensor in self.env or _makes(op)
                 if op not in copies and is_outside:
                     return body.capture(self._value(tensor))
                 if op not in copies:  # a constant, or a plain read of a variable
@@ -262,6 +295,10 @@ def is_constant(op: Operation) -> bool:
     return op.role is Role.CONSTANT and not op._inputs and not op._control_inputs
 
 
+def _makes(op: Operation) -> bool:
+    return op.definition.makes is not None
+
+
 def _touched(op: Operation) -> effects.Summary:
     """What an op, or its bodies, read and write."""
     within = effects.Summary()
@@ -269,8 +306,17 @@ def _touched(op: Operation) -> effects.Summary:
     return within
 
 
-def _written(op: Operation) -> list[Operation]:
-    return list(_touched(op).writes)
+def _acted_on(op: Operation) -> list[Operation]:
+    """The makers of the variables that an op, or its bodies, write, and of the queues that it acts on."""
+    channels = [
+        maker
+        for inner in (op, *effects.inner_ops(op))
+        if inner.definition.effect.kind == "channel"
+        for tensor in inner._inputs
+        if tensor.dtype.is_ref or tensor.dtype.base.name == "resource"
+        if (maker := reach.maker_of(tensor)).definition.makes != "variable"
+    ]
+    return list(dict.fromkeys([*_touched(op).writes, *channels]))
 
 
 def _held(op: Operation) -> list[Operation]:

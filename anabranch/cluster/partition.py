@@ -81,7 +81,8 @@ def _ungated(op: Operation | None, what: str) -> errors.UnimplementedError:
 def _whole(step: LocalStep, placer: TaskPlacer) -> DistributedStep:
     """A step with control flow of version 1, which stays in one piece."""
     ops = reach.needed_ops([op_of(fetch) for fetch in step.fetches], frozenset(step.feeds))
-    used = {placer.resolve(op._device, op) or placer.default for op in ops if op._device} or {placer.default}
+    placed = [op for op in ops if op._device or op.definition.makes is not None]
+    used = {placer.task_of(op) for op in placed} or {placer.default}
     if len(used) > 1:
         raise errors.UnimplementedError(
             None,

@@ -2,8 +2,10 @@
 
 What decides, in this order: an op that takes the handle of a variable, queue or other resource runs on the task that
 holds it; members of a colocation group are together; an op that names a job or task runs there, and on the first task
-that fits where the name leaves a choice; anything else runs on the task that the session's target names. The device
-within the task is chosen there (:mod:`anabranch.placement.placer`).
+that fits where the name leaves a choice; anything else runs on the task that the session's target names. State that
+is shared by name (variables, queues, tables) and whose place a program leaves open is on the task whose name comes
+first of all, whatever the target: workers whose sessions have targets of their own see the same, as in TensorFlow. The
+device within the task is chosen there (:mod:`anabranch.placement.placer`).
 
 *Conditionals, loops and calls* hold handles that their bodies use. What a body writes, or anything but a variable,
 holds them at its task. Variables that bodies only read can also travel, as values that are read before: so a recurrent
@@ -28,6 +30,8 @@ from anabranch.placement import placer
 from anabranch.rewrite import effects, reach
 from anabranch.rewrite.state import Analysis
 
+_SHARED = frozenset(["variable", "queue", "barrier", "accumulator", "table"])
+"""What ops make that sessions of all targets share by name."""
 MOST_SENT = 1 << 24
 """Bytes of variables up to which they are sent to a conditional, loop or call that could go to them as well."""
 
@@ -93,6 +97,7 @@ class TaskPlacer:
     def __init__(self, tasks: Sequence[str], default: str) -> None:
         self.tasks = tuple(tasks)
         self.default = default
+        self._first = min(tasks)
         self._fields = {name: device_names.parse(name) for name in tasks}
 
     def resolve(self, name: str, op: Operation) -> str | None:
@@ -105,9 +110,10 @@ class TaskPlacer:
         if wanted == (None, None, None):
             return None
         default = self._fields[self.default][:3]
-        if all(part in (None, own) for part, own in zip(wanted, default, strict=True)):
+        is_shared = op.definition.makes in _SHARED
+        if not is_shared and all(part in (None, own) for part, own in zip(wanted, default, strict=True)):
             return self.default
-        for task, fields in self._fields.items():
+        for task, fields in sorted(self._fields.items()) if is_shared else self._fields.items():
             if all(part in (None, own) for part, own in zip(wanted, fields[:3], strict=True)):
                 return task
         raise errors.InvalidArgumentError(
@@ -135,7 +141,7 @@ class TaskPlacer:
         placed: dict[Operation, str] = {}
         holding: dict[Operation, str] = {}
         for op in order:
-            task = grouped.get(op) or named.get(op) or self.default
+            task = grouped.get(op) or named.get(op) or self._unnamed(op)
             if op.definition.makes is None:
                 holders = {placed.get(m) or self.task_of(m): m for m in self._held_by(op, analysis)}
                 if len(holders) > 1:
@@ -198,7 +204,10 @@ class TaskPlacer:
 
     def task_of(self, maker: Operation) -> str:
         """The task of an op that makes a resource."""
-        return (self.resolve(maker._device, maker) if maker._device else None) or self.default
+        return (self.resolve(maker._device, maker) if maker._device else None) or self._unnamed(maker)
+
+    def _unnamed(self, op: Operation) -> str:
+        return self._first if op.definition.makes in _SHARED else self.default
 
     @staticmethod
     def _two_holders(op: Operation, holders: dict[str, Operation]) -> str:

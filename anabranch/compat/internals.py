@@ -346,6 +346,13 @@ values cross_tower_ops cross_device_ops: contrib.distribute distribute @distribu
 )
 _table(
     """
+elastic_average_optimizer model_average_optimizer agn_optimizer: contrib.opt @contrib.opt.averages
+matrix_functions: @contrib.opt.preconditioned
+""",
+    "contrib.opt.python.training.",
+)
+_table(
+    """
 train: contrib.gan @contrib.gan.training
 eval eval.python: contrib.gan.eval
 eval.python.classifier_metrics eval.python.classifier_metrics_impl: contrib.gan.eval @contrib.gan.scores

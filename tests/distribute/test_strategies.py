@@ -16,7 +16,7 @@ CASES = Path(__file__).parent
 
 @pytest.mark.multiprocess
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("cases", ["on_eight_devices.py", "replicas_as_one.py"])
+@pytest.mark.parametrize("cases", ["on_eight_devices.py", "replicas_as_one.py", "keras_on_replicas.py"])
 def test_on_eight_devices(cases):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(CASES / cases)],

@@ -40,6 +40,57 @@ class LazyAdamOptimizer(AdamOptimizer):
         )
 
 
+@public("contrib.opt.AdamGSOptimizer")
+class AdamGSOptimizer(AdamOptimizer):
+    """Adam that takes the number of its step from a variable of the program, and keeps no powers of its own.
+
+    Args:
+        global_step: the variable.
+        learning_rate: float or scalar tensor.
+        beta1: decay of the first moments.
+        beta2: decay of the second moments.
+        epsilon: added to the root of the second moment.
+        use_locking: kept for compatibility.
+        name: of the scope.
+    """
+
+    def __init__(
+        self,
+        global_step: Any = 0,
+        learning_rate: Any = 0.001,
+        beta1: Any = 0.9,
+        beta2: Any = 0.999,
+        epsilon: Any = 1e-8,
+        use_locking: bool = False,
+        name: str = "Adam",
+    ) -> None:
+        super().__init__(learning_rate, beta1, beta2, epsilon, use_locking, name)
+        self._global_step = global_step
+        self._global_step_on_worker: Any = None
+
+    def _get_beta_accumulators(self) -> tuple[Any, Any]:
+        return tuple(tf.pow(beta, self._global_step_on_worker) for beta in (self._beta1_t, self._beta2_t))
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        for var in var_list:
+            self._zeros_slot(var, "m", self._name)
+            self._zeros_slot(var, "v", self._name)
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._global_step_on_worker = tf.cast(tf.identity(self._global_step) + 1, tf.float32)
+
+    def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Any:
+        return tf.group(*update_ops, name=name_scope)
+
+
+@public("contrib.opt.LazyAdamGSOptimizer")
+class LazyAdamGSOptimizer(AdamGSOptimizer):
+    """:class:`AdamGSOptimizer` that, for a sparse gradient, touches only the rows that the gradient has."""
+
+    _sparse = LazyAdamOptimizer._sparse
+
+
 @public("contrib.opt.NadamOptimizer")
 class NadamOptimizer(AdamOptimizer):
     """Adam with Nesterov's momentum (Dozat, 2015): the step looks ahead by the newest gradient.

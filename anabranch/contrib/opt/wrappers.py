@@ -14,7 +14,7 @@ from anabranch.train.optimizer import Optimizer, operation_of, target_of
 from anabranch.train.optimizers import AdagradOptimizer, MomentumOptimizer
 
 
-class _Around(Optimizer):
+class AroundOptimizer(Optimizer):
     """An optimizer whose gradients and slots are those of another."""
 
     def __init__(self, opt: Optimizer, use_locking: bool, name: str) -> None:
@@ -35,7 +35,7 @@ class _Around(Optimizer):
 
 
 @public("contrib.opt.MovingAverageOptimizer")
-class MovingAverageOptimizer(_Around):
+class MovingAverageOptimizer(AroundOptimizer):
     """An optimizer that keeps moving averages of what it trains, and a saver that saves these in its place.
 
     Args:
@@ -100,7 +100,7 @@ class MovingAverageOptimizer(_Around):
 
 
 @public("contrib.opt.VariableClippingOptimizer")
-class VariableClippingOptimizer(_Around):
+class VariableClippingOptimizer(AroundOptimizer):
     """An optimizer that bounds the norms of some variables after each update.
 
     Args:
@@ -191,6 +191,70 @@ class MultitaskOptimizerWrapper:
         if name == "_opt":  # of a copy that has nothing yet
             raise AttributeError(name)
         return getattr(self._opt, name)
+
+
+@public("contrib.opt.DropStaleGradientOptimizer")
+class DropStaleGradientOptimizer(AroundOptimizer):
+    """An optimizer that drops the gradients of a step during which others have counted too many.
+
+    The global step is read before gradients are computed and again when they would be applied; gradients for which it
+    has moved by more than ``staleness`` are dropped, and counted in the variable ``stale_counter``.
+
+    Args:
+        opt: the optimizer within.
+        staleness: by how much the global step may have moved.
+        use_locking: kept for compatibility.
+        name: of the operations.
+    """
+
+    def __init__(
+        self, opt: Optimizer, staleness: Any, use_locking: bool = False, name: str = "DropStaleGradient"
+    ) -> None:
+        super().__init__(opt, use_locking, name)
+        self._staleness = staleness
+
+    def compute_gradients(self, loss: Any, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
+        """Those of the optimizer within, behind a look at the global step.
+
+        Raises:
+            ValueError: the graph has no global step.
+        """
+        step = tf.train.get_global_step()
+        if step is None:
+            raise ValueError(
+                errors.message("a graph without a global step", "one", "tf.train.get_or_create_global_step()")
+            )
+        with tf.colocate_with(loss):
+            self._local_step = step + 0
+        with tf.control_dependencies([self._local_step]):
+            return self._opt.compute_gradients(tf.identity(loss), *args, **kwargs)
+
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+        """Update the variables unless the gradients are stale; the new number of steps that were dropped.
+
+        Raises:
+            ValueError: there is no global step.
+        """
+        if global_step is None:
+            raise ValueError(
+                errors.message("global_step=None", "the variable that steps count", "tf.train.get_global_step()")
+            )
+        pairs = list(grads_and_vars)
+        with tf.colocate_with(global_step):
+            dropped = tf.get_variable("stale_counter", [], initializer=tf.zeros_initializer(), trainable=False)
+
+        def accept() -> Any:
+            with tf.control_dependencies([self._opt.apply_gradients(pairs, global_step=global_step, name=name)]):
+                return tf.identity(0.0)
+
+        computed = [g if isinstance(g, tf.Tensor) else g.op for g, _ in pairs if g is not None]
+        with tf.control_dependencies(computed), tf.colocate_with(global_step):
+            now = tf.assign_add(global_step, 0)  # what others have counted by now, whatever the step has seen of it
+            moved = tf.reshape(now - self._local_step, [])
+        taken = tf.cond(tf.less_equal(moved, self._staleness), accept, lambda: tf.identity(1.0))
+        counted = dropped.assign_add(taken)
+        tf.summary.scalar("Gradient staleness percentage", dropped / tf.cast(global_step + 1, tf.float32))
+        return counted
 
 
 @public("contrib.opt.clip_gradients_by_global_norm")

@@ -31,7 +31,7 @@ from anabranch.keras.v1.old_spellings import modern
 from anabranch.keras.v1.weights import Weights, once, reachable, variables_in
 from anabranch.layers.base import InputSpec, snake_case, variable_watchers
 from anabranch.layers.base import Layer as ScopedLayer
-from anabranch.variables import tracking
+from anabranch.variables import replica_frames, tracking
 
 registry = Registry("layer")
 _CONTAINERS = (tracking.ListWrapper, tracking.DictWrapper)
@@ -301,9 +301,11 @@ class Layer(Called, Weights):
         here = current_builder()
         if getattr(here, "traces", False):  # a step that is traced: its own call alone
             own = [loss for loss in own if getattr(loss, "graph", here) is here]
+        frame = replica_frames.top()
+        where = state.graph(), None if frame is None or frame.replica is None else replica_frames.copies()
         for item in self._callable_losses:
-            if item[1] is None or item[1][0] is not state.graph() or state.is_eager():
-                item[1] = (state.graph(), item[0]())
+            if item[1] is None or item[1][0] != where or state.is_eager():
+                item[1] = (where, item[0]())
             if item[1][1] is not None:
                 own.append(item[1][1])
         return own
@@ -446,7 +448,7 @@ class Layer(Called, Weights):
             constraint: function that optimizers apply to it after an update.
             partitioner: must be None.
             use_resource: make it behind a resource handle (True if None).
-            synchronization, aggregation: of variables on many devices; without effect here.
+            synchronization, aggregation: how a variable with a copy on each of several devices is one.
             collections: the graph's lists of variables that it joins.
         """
         if not isinstance(name, str) and name is not None and not isinstance(shape, str | None):
@@ -466,6 +468,7 @@ class Layer(Called, Weights):
             initializer = "glorot_uniform" if kind.is_floating else "zeros"
         initializer = initializers.get(initializer)
         trainable = True if trainable is None else trainable
+        of_copies = {"synchronization": synchronization, "aggregation": aggregation}
         with tf.init_scope():
             variable = tf.Variable(
                 lambda: _initial_value(initializer, sizes, kind),
@@ -475,6 +478,7 @@ class Layer(Called, Weights):
                 constraint=constraints.get(constraint),
                 use_resource=True if use_resource is None else use_resource,
                 collections=kwargs.get("collections"),
+                **{name: value for name, value in of_copies.items() if value is not None},
             )
         state.track_variable(variable)
         (self._own_trainable if trainable else self._own_frozen).append(variable)

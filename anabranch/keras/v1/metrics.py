@@ -16,6 +16,7 @@ from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import losses, state
 from anabranch.keras.v1.layer import Layer
 from anabranch.keras.v1.objects import Registry
+from anabranch.variables import replica_frames
 
 registry = Registry("metric function")
 
@@ -39,6 +40,7 @@ class Metric(Layer):
         """A variable of the metric."""
         kwargs.setdefault("dtype", self._dtype)
         kwargs.update(trainable=False, collections=[])
+        kwargs = {**replica_frames.statistics(tf.VariableAggregation.SUM), **kwargs}
         with tf.name_scope(self.name):
             return super().add_weight(name, shape, initializer=initializer, **kwargs)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from typing import Any
 
 import numpy as np
@@ -14,34 +13,13 @@ from anabranch.core.values import nest
 from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import optimizers, saving, state
 from anabranch.keras.v1.fitting import batches as batch_sources
-from anabranch.keras.v1.fitting import model_data, rounds
+from anabranch.keras.v1.fitting import model_data, replicas, rounds
 from anabranch.keras.v1.fitting import steps as step_kinds
 from anabranch.keras.v1.fitting.callback_list import CallbackList
 from anabranch.keras.v1.layer import Layer, registry
 from anabranch.keras.v1.network import Network
 from anabranch.keras.v1.nodes import single
 from anabranch.keras.v1.old_spellings import modern
-
-_log = logging.getLogger("anabranch")
-
-
-def _check_strategy(strategy: Any) -> None:
-    """Say what a strategy in scope does not do for a model; refuse one of several processes."""
-    if strategy.num_replicas_in_sync == 1:
-        return
-    what = f"a model compiled in the scope of {type(strategy).__name__}"
-    instead = "strategy.experimental_run(step, iterator) with a step that calls the model's layers"
-    if strategy.num_replicas_in_sync > len(strategy.extended.worker_devices):
-        raise errors.UnimplementedError(
-            None, None, errors.message(f"{what} of several processes", "a strategy of this process", instead)
-        )
-    _log.warning(
-        "%s is trained as one replica of whole batches: batch norms take all rows, and a last batch of fewer rows "
-        "counts by rows. For %d replicas: %s",
-        what,
-        strategy.num_replicas_in_sync,
-        instead,
-    )
 
 
 @registry.add()
@@ -66,6 +44,7 @@ class Model(Network):
             object.__setattr__(self, name, None)
         self.stop_training = False
         self._compile_arguments: dict[str, Any] = {}
+        self._strategy: Any = None
 
     # --------------------------------------------------------------------------------------------------------- compile
 
@@ -96,7 +75,9 @@ class Model(Network):
         """
         if distribute is not None:
             raise ValueError(errors.message("compile(distribute=...)", "None: one replica", "leave it out"))
-        _check_strategy(tf.distribute.get_strategy())
+        strategy = tf.distribute.get_strategy()
+        replicas.check(strategy)
+        self._strategy = strategy if strategy.num_replicas_in_sync > 1 else None
         self._run_eagerly = bool(kwargs.pop("run_eagerly", False))
         self._function_kwargs = {name: kwargs.pop(name) for name in ("feed_dict", "fetches") if name in kwargs}
         for name in ("cloning", "experimental_run_tf_function", "options", "run_metadata"):
@@ -131,7 +112,11 @@ class Model(Network):
             id(one) for one in (self, *self.submodules) if not getattr(one, "trainable", True)
         )
         home = self.outputs[0].graph if not state.is_eager() and hasattr(self.outputs[0], "graph") else None
-        with home.as_default() if home is not None else contextlib.nullcontext():
+        with contextlib.ExitStack() as scopes:
+            if home is not None:
+                scopes.enter_context(home.as_default())
+            if self._strategy is not None:
+                scopes.enter_context(self._strategy.scope())
             made = step_kinds.Compiled(
                 self,
                 self.optimizer,
@@ -144,6 +129,8 @@ class Model(Network):
             object.__setattr__(self, "_compiled", made)
             if state.is_eager():
                 object.__setattr__(self, "_steps", step_kinds.EagerSteps(made, self))
+            elif self._strategy is not None:
+                object.__setattr__(self, "_steps", replicas.ReplicaSteps(made, self, self._strategy))
             else:
                 object.__setattr__(self, "_steps", step_kinds.GraphSteps(made, self, self._target_tensors))
                 if made.trained or self.losses:
@@ -191,7 +178,10 @@ class Model(Network):
         phase = (
             {"training": state.learning_phase()} if "training" in self._call_arguments and not state.is_eager() else {}
         )
-        with state.graph().as_default():
+        with contextlib.ExitStack() as scopes:
+            scopes.enter_context(state.graph().as_default())
+            if self._strategy is not None:
+                scopes.enter_context(self._strategy.scope())
             outputs = nest.flatten(self(single(places), **phase))
         self.input_names = [f"input_{i + 1}" for i in range(len(places))]
         self.output_names = [f"output_{i + 1}" for i in range(len(outputs))]

@@ -103,7 +103,14 @@ class Compiled:
     # ---------------------------------------------------------------------------------------------------- computations
 
     def compute(
-        self, outputs: list[Any], targets: list[Any], weights: list[Any], extra: list[Any], added: list[Any]
+        self,
+        outputs: list[Any],
+        targets: list[Any],
+        weights: list[Any],
+        extra: list[Any],
+        added: list[Any],
+        report: Any = lambda metric, *args, **kwargs: metric(*args, **kwargs),
+        share: Any = None,
     ) -> tuple[Any, list[Any]]:
         """The loss of a batch, and the values that are reported beside it.
 
@@ -112,8 +119,11 @@ class Compiled:
             targets, weights: of the outputs that have a loss; a weight may be None.
             extra: losses of regularizers and ``add_loss``.
             added: tensors of ``add_metric``, with the mean of each.
+            report: what is made of a metric and a batch.
+            share: of a part of a batch, its part of the rows, by which its means count.
         """
         total: Any = None
+        by_share = {} if share is None else {"sample_weight": share}
         reported: list[Any] = []
         values = []
         for i, y_true, weight in zip(self.trained, targets, weights, strict=True):
@@ -123,23 +133,26 @@ class Compiled:
             if mask is not None:
                 mask = tf.cast(mask, y_pred.dtype.base_dtype)
                 whole = mask if weight is None else losses._fitted(mask, weight) * mask
+            is_mean = True
             with tf.name_scope(f"{self.names[i]}_loss"):
                 if hasattr(loss, "reduction"):
                     each = losses.weighted(loss.call(y_true, y_pred), whole, losses.Reduction.NONE)
                     way = loss.reduction
                     way = losses.Reduction.SUM_OVER_BATCH_SIZE if way == losses.Reduction.AUTO else way
                     value = losses.weighted(each, None, way)
+                    is_mean = way == losses.Reduction.SUM_OVER_BATCH_SIZE
                 else:
                     value = loss(y_true, y_pred, sample_weight=whole)
             if K.ndim(value):
                 value = tf.reduce_mean(value)
             values.append(value)
-            part = value * self.loss_weights[i] if self.loss_weights[i] != 1.0 else value
+            part = value * tf.cast(share, value.dtype) if is_mean and share is not None else value
+            part = part * self.loss_weights[i] if self.loss_weights[i] != 1.0 else part
             total = part if total is None else total + part
         for i, value in zip(self.trained, values, strict=True):
             mean = self.loss_means[i]
             if mean is not None:
-                reported.append(mean(value))
+                reported.append(report(mean, value, **by_share))
         for i, y_true, weight in zip(self.trained, targets, weights, strict=True):
             mask = getattr(outputs[i], "_keras_mask", None)
             for metric, is_weighted in zip(self.metrics[i], self.is_weighted[i], strict=True):
@@ -147,11 +160,12 @@ class Compiled:
                 if mask is not None:
                     number = tf.cast(mask, state.floatx())
                     used = number if used is None else losses._fitted(number, used) * number
-                reported.append(metric(y_true, outputs[i], sample_weight=used))
+                reported.append(report(metric, y_true, outputs[i], sample_weight=used))
         for mean, value in added:
-            reported.append(mean(value))
+            reported.append(report(mean, value, **by_share))
         for one in extra:
             one = tf.reduce_sum(one) if K.ndim(one) else one
+            one = one * tf.cast(share, one.dtype) if share is not None else one
             total = one if total is None else total + one
         if total is None:
             raise ValueError(

@@ -13,13 +13,24 @@ import numpy as np
 
 import anabranch as tf
 from anabranch.core import errors
+from anabranch.core.contract import hooks
 from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import state
 from anabranch.keras.v1.objects import Registry
 from anabranch.keras.v1.optimizers import schedules
-from anabranch.variables import tracking
+from anabranch.variables import replica_frames, tracking
 
 registry = Registry("optimizer")
+
+
+class _InReplicas:
+    """An optimizer as strategies, which apply the gradients of all replicas together, call those of ``tf.train``."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self._create_slots, self._apply = optimizer._create_slots, optimizer.apply_gradients
+
+    def apply_gradients(self, pairs: Any, global_step: Any, name: str | None) -> Any:
+        return self._apply(pairs, name)
 
 
 class Optimizer:
@@ -263,6 +274,10 @@ class Optimizer:
                     "no gradient at all", "a gradient for one variable or more", "a loss that depends on the variables"
                 )
             )
+        if replica_frames.top() is not None:
+            merged = hooks.apply_in_replicas(_InReplicas(self), pairs, None, name)
+            if merged is not NotImplemented:
+                return merged
         with tf.name_scope(self._name):
             self._create_slots([var for _, var in pairs])
             ops = self._apply_all(pairs)
