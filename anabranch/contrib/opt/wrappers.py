@@ -222,7 +222,7 @@ class DropStaleGradientOptimizer(AroundOptimizer):
         step = tf.train.get_global_step()
         if step is None:
             raise ValueError(
-                errors.message("a graph without a global step", "one", "tf.train.get_or_create_global_step()")
+                errors.message("a graph without a global step", "a global step", "tf.train.get_or_create_global_step()")
             )
         with tf.colocate_with(loss):
             self._local_step = step + 0
