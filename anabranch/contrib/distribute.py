@@ -48,6 +48,7 @@ class MirroredStrategy(_OwnBatches):
         cross_device_ops: how values are reduced.
         auto_shard_dataset: must be False: there is one worker.
         cross_tower_ops: the same as ``cross_device_ops``.
+        prefetch_on_device: kept for compatibility: a step's feeds and elements go to its devices before it runs.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class MirroredStrategy(_OwnBatches):
         cross_device_ops: Any = None,
         auto_shard_dataset: bool = False,
         cross_tower_ops: Any = None,
+        prefetch_on_device: bool | None = None,
     ) -> None:
         count = num_gpus if num_gpus is not None else num_gpus_per_worker
         if (devices is not None and count is not None) or auto_shard_dataset:
