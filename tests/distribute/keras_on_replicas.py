@@ -112,7 +112,7 @@ def test_weights_of_samples_and_classes():
 
 
 def test_statistics_of_batches_are_those_of_each_replica():
-    """Values of TensorFlow 1.15.5 for the same model, data and strategy of two CPUs."""
+    """Each has the mean and the variance of its rows; what is kept is the mean of both, as in TensorFlow."""
     with strategy(2).scope():
         model = keras.Sequential([keras.layers.BatchNormalization(momentum=0.5, input_shape=(1,))])
         model.compile("sgd", "mse")

@@ -101,13 +101,6 @@ def compile_model(strategy):
         model.compile("sgd", "mse")
 
 
-def test_keras_models_say_that_they_are_trained_as_one_replica(caplog):
-    compile_model(tf.distribute.OneDeviceStrategy("/cpu:0"))
-    assert not caplog.records
-    compile_model(tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]))
-    assert any("trained as one replica of whole batches" in record.getMessage() for record in caplog.records)
-
-
 def test_keras_models_of_several_processes_are_refused():
     cluster = tf.train.ClusterSpec({"worker": ["b:1", "c:1"]})
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(cluster, task_type="worker", task_id=0)
