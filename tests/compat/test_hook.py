@@ -213,6 +213,7 @@ def test_what_is_set_stays(tf: Any) -> None:
         ("import tensorflow as tf; tf.optimizers", AttributeError, "TensorFlow 2, and 1.x's last versions"),
         ("import tensorflow as tf; tf.contrib.timeseries", AttributeError, "Instead: statsmodels"),
         ("import tensorflow as tf; tf.reduce_summ", AttributeError, r"Instead: one of tf\.reduce_sum"),
+        ("import tensorflow as tf; tf.train.Adam", AttributeError, r"Instead: one of tf\.train\.AdamOpt"),
         ("import tensorflow as tf; tf.nn.nothing", AttributeError, "a name of the program's own, or misspelt"),
         ("import tensorflow.contrib.timeseries", ModuleNotFoundError, "contrib, gone since 2.0"),
         ("from tensorflow.contrib import timeseries", ModuleNotFoundError, "Instead: statsmodels"),

@@ -86,6 +86,7 @@ def test_unknown_names():
         (lambda: tf.Placeholder, "tf.placeholder"),
         (lambda: tf.errors.NotfoundError, "tf.errors.NotFoundError"),
         (lambda: tf.relu, "tf.nn.relu"),
+        (lambda: tf.train.Adam, "tf.train.AdamOptimizer"),
     ):
         with pytest.raises(AttributeError, match=rf"(?s)has no attribute.*Given: .*Expected: .*{near}"):
             call()

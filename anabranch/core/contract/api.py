@@ -104,18 +104,20 @@ class UnknownNameError(AttributeError):
 
 
 def similar_names(name: str, likeness: float) -> list[str]:
-    """At most six public names, as ``tf.`` and the name, that are spelt like ``name`` or end like it."""
+    """At most six public names, as ``tf.`` and the name, that are spelt like ``name``, begin with it or end like it."""
     space, _, last = name.lower().rpartition(".")
-    same, candidates = [], []
+    same, longer, candidates = [], [], []
     for item in sorted(_names):
         own_space, _, own_last = item.lower().rpartition(".")
         if own_last == last:
             same.append(item)
+        elif own_space == space and len(last) > 2 and own_last.startswith(last):
+            longer.append(item)
         # Comparing with all of some thousands of names takes 40 ms; what is similar has this in common.
         elif own_space == space or (own_last[:2] == last[:2] and abs(len(own_last) - len(last)) < 4):
             candidates.append(item)
     near = difflib.get_close_matches(name, candidates, 4, likeness)
-    return [f"tf.{item}" for item in dict.fromkeys([*near, *same])][:6]
+    return [f"tf.{item}" for item in dict.fromkeys([*near, *longer, *same])][:6]
 
 
 def namespace(prefix: str) -> dict[str, Any]:
