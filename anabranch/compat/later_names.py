@@ -26,6 +26,7 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.values import nest
 from anabranch.eager.mode import eager_mode
 from anabranch.ops.control import python_functions
+from anabranch.train import step_counter
 
 
 # ---------------------------------------------------------------------------------------------------- Python functions
@@ -235,7 +236,7 @@ _sections = threading.local()
 
 @public("train.ProfilerHook")
 class ProfilerHook(tf.train.SessionRunHook):
-    """Write a trace of a step (``timeline-<step>.json``) every so many steps or seconds.
+    """Write a trace of a step (``timeline-<step>.json``, and an event) every so many steps or seconds.
 
     Args:
         save_steps: steps between two traces.
@@ -258,29 +259,38 @@ class ProfilerHook(tf.train.SessionRunHook):
                 errors.message("show_memory=True", "a call that does not show memory", "session.run with RunMetadata")
             )
         self._timer = tf.train.SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
-        self._folder, self._dataflow, self._next = output_dir, show_dataflow, 0
+        self._folder, self._dataflow = output_dir, show_dataflow
+        self._writer = tf.summary.FileWriterCache.get(output_dir)
 
     def begin(self) -> None:
         """Find the global step."""
+        self._next: int | None = None
         self._step = tf.train.get_global_step()
         if self._step is None:
             raise RuntimeError(
                 "Global step should be created to use ProfilerHook.\n"
                 + errors.message("no global step", "a graph with a global step", "tf.train.get_or_create_global_step()")
             )
+        self._before = step_counter.value_before_step(self._step)
 
     def before_run(self, run_context: Any) -> Any:
-        """Ask for statistics if this step is to be traced."""
-        self._traced = self._timer.should_trigger_for_step(self._next)
+        """Ask for statistics if this step is to be traced: the first one is not."""
+        self._traced = self._next is not None and self._timer.should_trigger_for_step(self._next)
         options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE) if self._traced else None
-        return tf.train.SessionRunArgs({"step": self._step}, options=options)
+        return tf.train.SessionRunArgs({"step": self._before}, options=options)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Write the trace."""
-        step = int(run_values.results["step"])
+        before = int(run_values.results["step"])
+        if self._next is None:
+            self._timer.update_last_triggered_step(before)
+        step = before + 1
         if self._traced:
+            step = int(run_context.session.run(self._step))
             self._timer.update_last_triggered_step(step)
-            trace = Timeline(run_values.run_metadata.step_stats).generate_chrome_trace_format(self._dataflow, False)
+            statistics = run_values.run_metadata
+            trace = Timeline(statistics.step_stats).generate_chrome_trace_format(self._dataflow, False)
             with tf.gfile.GFile(os.path.join(self._folder, f"timeline-{step}.json"), "w") as file:
                 file.write(trace)
+            self._writer.add_run_metadata(statistics, f"step_{step}")
         self._next = step + 1

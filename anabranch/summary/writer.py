@@ -17,6 +17,7 @@ from anabranch.core.protos import event_pb2, graph_pb2, saved_model_pb2
 from anabranch.formats.records import read_records
 from anabranch.summary import plugin_asset
 from anabranch.summary.event_file import EventFileWriter
+from anabranch.train.meta_graph import scoped_meta_graph
 
 
 @public("summary.FileWriter", "train.SummaryWriter")
@@ -75,6 +76,9 @@ class FileWriter:
         self._run_tags: set[str] = set()
         if graph is not None or graph_def is not None:
             self.add_graph(graph=graph, graph_def=graph_def)
+            given = graph if graph is not None else graph_def
+            definition = given.as_graph_def(add_shapes=True) if isinstance(given, Graph) else given
+            self.add_meta_graph(scoped_meta_graph(get_default_graph(), graph_def=definition))
 
     def __enter__(self) -> FileWriter:
         return self

@@ -18,6 +18,7 @@ from anabranch.core.protos import event_pb2, summary_pb2
 from anabranch.platform import logging
 from anabranch.summary.writer import FileWriterCache
 from anabranch.train import step_counter
+from anabranch.train.meta_graph import write_graph_of_training
 from anabranch.train.saving.saver import settle
 from anabranch.train.session_run_hook import SessionRunArgs, SessionRunHook
 
@@ -261,8 +262,9 @@ class CheckpointSaverHook(SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Write the graph and the first checkpoint."""
-        graph = get_default_graph()
-        self._writer.add_graph(graph)
+        saver = self._get_saver()
+        saver_def = None if saver is None else saver.saver_def
+        write_graph_of_training(get_default_graph(), self._folder, self._writer, saver_def)
         self._save(session, int(session.run(self._step)))
 
     def before_run(self, run_context: Any) -> Any:
@@ -470,6 +472,7 @@ class SummarySaverHook(SessionRunHook):
             self._writer = FileWriterCache.get(self._folder)
         self._following: int | None = None
         self._step = global_step()
+        self._before = step_counter.value_before_step(self._step)
 
     def _ops(self) -> list[Any]:
         op = self._op if self._op is not None else self._scaffold.summary_op
@@ -479,7 +482,7 @@ class SummarySaverHook(SessionRunHook):
         """Ask for the summaries if they are due."""
         self._due = self._following is None or self._timer.should_trigger_for_step(self._following)
         ops = self._ops() if self._due else []
-        return SessionRunArgs({"step": self._step, "summaries": ops})
+        return SessionRunArgs({"step": self._before, "summaries": ops})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Write them."""

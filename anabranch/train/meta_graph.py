@@ -12,6 +12,7 @@ collection ``unbound_inputs``, and must be given when the MetaGraph is imported.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -162,6 +163,23 @@ def scoped_meta_graph(
     if missing and unbound_inputs:
         meta.collection_def[unbound_inputs].bytes_list.value.extend(name.encode() for name in missing)
     return meta
+
+
+def write_graph_of_training(graph: Graph, folder: Any, writer: Any, saver_def: Any) -> None:
+    """Write the graph that a program trains, as who freezes it or looks at it expects: ``graph.pbtxt``, and events.
+
+    Args:
+        graph: the graph.
+        folder: where checkpoints are; None if nowhere.
+        writer: a `tf.summary.FileWriter`, or None.
+        saver_def: the ``SaverDef`` that the MetaGraph among the events gets, or None.
+    """
+    definition = graph.as_graph_def(add_shapes=True)
+    if folder:
+        write_message(os.path.join(os.fsdecode(folder), "graph.pbtxt"), definition, as_text=True)
+    if writer is not None:
+        writer.add_graph(graph)
+        writer.add_meta_graph(scoped_meta_graph(graph, graph_def=definition, saver_def=saver_def))
 
 
 def own_graph_def(given: Any) -> Any:

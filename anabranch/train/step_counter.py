@@ -57,6 +57,11 @@ def get_global_step(graph: Graph | None = None) -> Any:
     return step
 
 
+def value_before_step(step: Any) -> Any:
+    """The value of a global step before what a step adds to it, as a tensor to fetch in that step."""
+    return step.value() if isinstance(step, Variable) else step
+
+
 @public("train.create_global_step")
 def create_global_step(graph: Graph | None = None) -> Any:
     """Make the global step of ``graph``: int64, zero, not trainable.

@@ -22,6 +22,7 @@ from anabranch.platform import logging
 from anabranch.summary.collected import merge_all
 from anabranch.summary.writer import FileWriter
 from anabranch.train import coordinator, session_manager, step_counter
+from anabranch.train.meta_graph import write_graph_of_training
 from anabranch.train.saving.saver import Saver, settle
 from anabranch.variables import listing
 
@@ -145,8 +146,8 @@ class Supervisor:
                 init_feed_dict=self._init_feed_dict,
                 init_fn=self._init_fn,
             )
-            if self._writer is not None:
-                self._writer.add_graph(self._graph)
+            saver_def = None if self._saver is None else self._saver.saver_def
+            write_graph_of_training(self._graph, self._logdir, self._writer, saver_def)
             if start_standard_services:
                 self.start_standard_services(session)
         if start_standard_services:

@@ -247,8 +247,8 @@ def test_profile_options_and_traces(tmp_path: Path) -> None:
         with tf.train.SingularMonitoredSession(hooks=[hook]) as session:
             for _ in range(4):
                 session.run(count)
-    files = sorted(path.name for path in tmp_path.iterdir())
-    assert len(files) == 2
+    files = sorted(path.name for path in tmp_path.glob("*.json"))
+    assert files == ["timeline-2.json", "timeline-4.json"]
     assert "traceEvents" in json.loads((tmp_path / files[0]).read_text())
 
 

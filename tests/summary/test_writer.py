@@ -43,12 +43,13 @@ def test_what_is_written_is_read(tmp_path):
     (path,) = glob.glob(f"{logdir}/*")
     assert os.path.basename(path).startswith("events.out.tfevents.")
     assert path.endswith(".mine")
-    first, drawn, *rest = tf.train.summary_iterator(path)
+    first, drawn, exported, *rest = tf.train.summary_iterator(path)
     assert first.file_version == "brain.Event:2"
     assert started - 1 < first.wall_time <= time.time()
     (node,) = tf.GraphDef.FromString(drawn.graph_def).node
     assert (node.name, node.device) == ("scope/c", "/device:CPU:0")
     assert "_output_shapes" in node.attr
+    assert [node.name for node in tf.MetaGraphDef.FromString(exported.meta_graph_def).graph_def.node] == ["scope/c"]
     assert [event.step for event in rest] == [3, 4, 5, 6, 7, 8]
     assert [event.WhichOneof("what") for event in rest] == [
         "summary", "summary", "session_log", "tagged_run_metadata", "meta_graph_def", None,
@@ -126,7 +127,8 @@ def test_cache(tmp_path):
         assert tf.train.SummaryWriter is tf.summary.FileWriter
     tf.summary.FileWriterCache.clear()
     assert first.event_writer.closed
-    assert [event.WhichOneof("what") for event in events(tmp_path)] == ["file_version", "graph_def"]
+    kinds = [event.WhichOneof("what") for event in events(tmp_path)]
+    assert kinds == ["file_version", "graph_def", "meta_graph_def"]
     assert tf.summary.FileWriterCache.get(tmp_path) is not first
     tf.summary.FileWriterCache.clear()
 
