@@ -56,7 +56,7 @@ class _Settings:
 
     def _merged(self, other: Any) -> Any:
         result = type(self)()
-        for name in type(self)._allowed:
+        for name in {**self.__dict__["_values"], **other.__dict__["_values"]}:
             mine, its = getattr(self, name), getattr(other, name)
             if isinstance(mine, _Settings):
                 setattr(result, name, mine._merged(its))

@@ -29,6 +29,7 @@ from anabranch.core.contract.roles import Cost
 from anabranch.core.graph.tensor import OpView
 from anabranch.core.values import dtypes, shapes
 from anabranch.eager.tensor import EagerTensor
+from anabranch.ops.shared import unchecked
 from anabranch.runtime.host_ops import require_room
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.state.slots import Claim, RandomCounter, ResourceHandle, Slot
@@ -129,6 +130,18 @@ def slot_of(manager: ResourceManager, tensor: EagerTensor) -> Slot:
     return manager.slot(handle, maker._attrs["dtype"], maker._attrs["shape"])
 
 
+class _Form:
+    """What is remembered of operands of certain shapes: what is behind handles among the outputs, and what the kernel
+    does for them once its checks have passed (:mod:`anabranch.ops.shared.unchecked`), where there is such a form.
+    """
+
+    __slots__ = ("handles", "short")
+
+    def __init__(self, handles: dict[int, Any] | None, short: Callable[..., Any] | None) -> None:
+        self.handles = handles
+        self.short = short
+
+
 class Application:
     """An op type with its attributes, and how it runs; see the module's docstring.
 
@@ -179,7 +192,7 @@ class Application:
         self._worker = worker
         self._manager = worker.manager
         self._context = EagerContext(self.view, worker)
-        self._accepted: dict[Any, dict[int, Any] | None] = {}
+        self._accepted: dict[Any, _Form] = {}
         self._asked: tuple[int, ...] = ()
         self._static = single_op.compile_time_positions(definition, attrs)
         self._programs: dict[Any, Any] = {}
@@ -196,7 +209,20 @@ class Application:
         Raises:
             OpError: the op cannot run on them; nothing has changed.
         """
-        handles = self._check(inputs)
+        form = self._check(inputs)
+        if form.short is not None:
+            operands = [tensor._value for tensor in inputs]
+            for operand in operands:
+                if type(operand) is not np.ndarray:
+                    break
+            else:
+                try:
+                    with np.errstate(all="ignore"):
+                        value = form.short(*operands)
+                    return (EagerTensor(value if type(value) is np.ndarray else np.asarray(value), self.dtypes[0]),)
+                except (unchecked.Changed, ValueError, MemoryError):  # the kernel says what there is to say
+                    pass
+        handles = form.handles
         values = self._run(inputs, counter)
         outputs = []
         for value, dtype in zip(values, self.dtypes, strict=True):
@@ -218,8 +244,8 @@ class Application:
                 outputs[i]._handle = handle
         return tuple(outputs)
 
-    def _check(self, inputs: Sequence[EagerTensor]) -> dict[int, Any] | None:
-        """Ask the shape rule, unless it has accepted such operands before; what is behind handles among the outputs."""
+    def _check(self, inputs: Sequence[EagerTensor]) -> _Form:
+        """Ask the shape rule, unless it has accepted such operands before; what is known of operands like these."""
         forms: list[Any] = []
         for tensor in inputs:
             value = tensor._value
@@ -245,14 +271,30 @@ class Application:
                 None, self._view_of(inputs), f"{problem} [Op:{self.definition.type_name}]"
             ) from None
         handles = context.output_handles or None
-        if context.asked.issubset(self._asked):
-            if len(self._accepted) >= _MOST_FORMS:
-                self._accepted.clear()
-            self._accepted[key] = handles
-        else:
+        if not context.asked.issubset(self._asked):
             self._asked = tuple(sorted({*self._asked, *context.asked}))
             self._accepted.clear()
-        return handles
+            return _Form(handles, None)
+        if len(self._accepted) >= _MOST_FORMS:
+            self._accepted.clear()
+        form = self._accepted[key] = _Form(handles, self._short_form(inputs))
+        return form
+
+    def _short_form(self, inputs: Sequence[EagerTensor]) -> Callable[..., Any] | None:
+        """What the kernel does for operands of such shapes, and such values of those that the shape rule asks for, if
+        they are small enough to be interpreted always.
+        """
+        make = self.definition.straight
+        if make is None or not self.alone or not self.host:
+            return None
+        operands = [tensor._value for tensor in inputs]
+        if not all([type(operand) is np.ndarray and operand.size <= SMALL for operand in operands]):
+            return None
+        known = [i in self._asked and operand.size <= _SMALL_VALUE for i, operand in enumerate(operands)]
+        if make is unchecked.matmul:
+            make = unchecked.matmul_on_threads
+        form: Callable[..., Any] | None = make(operands, known, self.attrs)
+        return form
 
     def _view_of(self, inputs: Sequence[EagerTensor]) -> OpView:
         return OpView(self.definition, tuple(inputs), self.attrs, ())

@@ -175,6 +175,25 @@ _INDICES = (dtypes.int32, dtypes.int64)
 _NUMBERS = (*_INDICES, dtypes.float32, dtypes.float64)
 
 
+def _kind(value: Any) -> Any:
+    """What the short way tells operands that are not tensors apart by; of a list of tensors their dtypes."""
+    kind = type(value)
+    if _holds_tensors(value):
+        return (kind, *[tensor.dtype if type(tensor) is EagerTensor else type(tensor) for tensor in value])
+    return kind
+
+
+def _holds_tensors(value: Any) -> bool:
+    return type(value) in (list, tuple) and bool(value) and type(value[0]) is EagerTensor
+
+
+def _in_a_row(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Inputs with those of lists of tensors in place of the lists."""
+    if not any([_holds_tensors(value) for value in inputs]):
+        return inputs
+    return tuple([item for value in inputs for item in (value if _holds_tensors(value) else (value,))])
+
+
 def _operands(application: Application, inputs: tuple[Any, ...]) -> tuple[EagerTensor, ...] | None:
     """Inputs as tensors, where sizes, axes and numbers among them are of the plainest kind; else None.
 
@@ -339,7 +358,7 @@ class EagerBuilder(Builder):
         """
         key = (
             type_name,
-            *[tensor.dtype if type(tensor) is EagerTensor else type(tensor) for tensor in inputs],
+            *[tensor.dtype if type(tensor) is EagerTensor else _kind(tensor) for tensor in inputs],
             *attrs.items(),
         )
         try:
@@ -350,7 +369,7 @@ class EagerBuilder(Builder):
             return self._first(key, type_name, inputs, attrs)
         for tensor in inputs:
             if type(tensor) is not EagerTensor:
-                operands = _operands(application, inputs)
+                operands = _operands(application, _in_a_row(inputs))
                 if operands is None:
                     return NotImplemented
                 inputs = operands
@@ -369,10 +388,14 @@ class EagerBuilder(Builder):
             definition is None
             or definition.makes is not None
             or definition.effect.kind in ("random", "channel", "io", "body")
-            or not definition.fixed_inputs  # type: ignore[attr-defined]
             or len(inputs) != len(definition.inputs)
             or not inputs
-            or not all(type(tensor) is EagerTensor or type(tensor) in _PLAIN for tensor in inputs)
+            or not all(
+                all(type(item) is EagerTensor for item in value)
+                if _holds_tensors(value)
+                else not spec.is_list and (type(value) is EagerTensor or type(value) in _PLAIN)
+                for spec, value in zip(definition.inputs, inputs, strict=True)
+            )
         ):
             return NotImplemented
         view = build.build_operation(type_name, inputs, attrs)

@@ -34,10 +34,12 @@ from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import version_two
 from anabranch.data.dataset import Dataset
 from anabranch.ragged.ragged_tensor import RaggedTensor
+from anabranch.xla import engine
 
 KERAS = "keras"
 NAME = "anabranch"
 _TENSORFLOW = "tensorflow"
+_JAX = "jax"
 _VARIABLE = "KERAS_BACKEND"
 _CONFIG = f"{KERAS}.src.backend.config"
 _UTILITIES = f"{KERAS}.src.utils.module_utils"
@@ -85,7 +87,10 @@ def _import(
     fromlist: Sequence[str] = (),
     level: int = 0,
 ) -> Any:
-    if level or name.partition(".")[0] != _TENSORFLOW:
+    root = name.partition(".")[0]
+    if level or root != _TENSORFLOW:
+        if root == _JAX and not level:
+            engine.jax()  # imported by the library, not by the program: devices start as our own import has them start
         return builtins.__import__(name, globals, locals, fromlist, level)
     # `import tensorflow.compat.v2 as tf` asks for the attributes one by one.
     return _module(name.split(".")[1:] if fromlist else [])

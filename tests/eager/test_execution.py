@@ -89,6 +89,40 @@ def test_what_the_shape_rule_accepted_is_not_accepted_for_other_values() -> None
     assert tf.reshape(x, [3, 2]).shape.as_list() == [3, 2]
 
 
+@pytest.mark.parametrize("name", ON_HOST)
+def test_an_op_that_ran_before_gives_the_same_bits(name: str) -> None:
+    one = next(iter(instances(ROWS[name])))
+    first, second, third = (_applied(one) for _ in range(3))
+    for outputs in (second, third):
+        for output, expected in zip(outputs, first, strict=True):
+            assert output.dtype is expected.dtype
+            assert output._array().dtype == expected._array().dtype
+            np.testing.assert_array_equal(output._array(), expected._array())
+
+
+def test_what_is_known_of_operands_holds_for_those_alone() -> None:
+    x = tf.constant(np.arange(6, dtype=np.float32).reshape(2, 3))
+    for _ in range(3):
+        assert tf.reduce_sum(x, 0).numpy().tolist() == [3.0, 5.0, 7.0]
+        assert tf.reduce_sum(x, 1).numpy().tolist() == [3.0, 12.0]
+        assert tf.concat([x, x], 0).shape.as_list() == [4, 3]
+        assert tf.concat([x, x, x], 1).shape.as_list() == [2, 9]
+        assert tf.concat((x, [[7.0, 8.0, 9.0]]), 0).numpy()[2].tolist() == [7.0, 8.0, 9.0]
+        assert x[1, -2:].numpy().tolist() == [4.0, 5.0]
+        assert x[0, : 2**40].numpy().tolist() == [0.0, 1.0, 2.0]
+        assert tf.add_n([x, x, x]).numpy()[1].tolist() == [9.0, 12.0, 15.0]
+    rows = tf.constant([1, 0])
+    assert tf.gather(x, rows).numpy()[0].tolist() == [3.0, 4.0, 5.0]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[1\] = 2 is not in \[0, 2\)"):
+        tf.gather(x, tf.constant([0, 2]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[0\] = -1 is not in \[0, 2\)"):
+        tf.gather(x, tf.constant([-1, 0]))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.concat([x, 2.0 * x], 1)[:, 2:5]
+    assert tape.gradient(y, x).numpy().tolist() == [[2.0, 2.0, 1.0]] * 2
+
+
 # --------------------------------------------------------------------------------------------------------------- state
 def test_a_variable_has_its_value_when_it_is_made() -> None:
     v = tf.Variable([1.0, 2.0], name="v")

@@ -87,6 +87,20 @@ def test_the_line_in_site_packages(tmp_path):
     assert "anabranch" not in run(f"import sys\n{line}\nprint(sorted(sys.modules))", KERAS_BACKEND="jax").stdout
 
 
+@pytest.mark.parametrize(("before", "inline"), [("", "True"), ("import jax", "False")])
+def test_that_keras_imports_jax_changes_no_dispatch(before, inline):
+    code = f"""
+{before}
+import sys, anabranch.keras, keras
+import anabranch as tf
+from anabranch.xla import engine, startup
+engine.devices("cpu")
+print("jax" in sys.modules, startup.choices.dispatches_inline)
+"""
+    done = run(code, KERAS_BACKEND="anabranch", JAX_PLATFORMS="cpu")
+    assert done.stdout.split() == ["True", inline], done.stderr
+
+
 def test_another_backend_was_there_first():
     code = """
 import sys, types

@@ -18,6 +18,7 @@ from anabranch.core.values import dimensions, dtypes, shapes
 from anabranch.ops.shared.array_rules import known, shape_of
 
 newaxis = None
+_INT32 = 2**31
 public("newaxis")(newaxis)
 
 
@@ -52,6 +53,10 @@ def _index(item: Any) -> Any:
             "tf.gather(x, indices) for several indices, tf.boolean_mask(x, mask) for a mask",
         )
     )
+
+
+def _is_plain(item: Any) -> bool:
+    return type(item) is int and -_INT32 <= item < _INT32
 
 
 def _given(bound: Any) -> bool:
@@ -97,6 +102,8 @@ def get_item(tensor: Any, key: Any, var: Any = None) -> Any:
         end.append(stop)
         strides.append(step)
     values = [tensor, *begin, *end, *strides]
+    if begin and isinstance(tensor, Tensor) and tensor.has_value and all(map(_is_plain, values[1:])):
+        return strided_slice(tensor, begin, end, strides, **masks, var=var)  # the op has no name: nothing to scope
     with name_scope(None, "strided_slice", [item for item in values if isinstance(item, Tensor)]) as scope:
         if begin:
             spec = [_stacked(items) for items in (begin, end, strides)]

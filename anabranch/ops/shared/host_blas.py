@@ -18,8 +18,12 @@ import numpy as np
 
 LARGE = 1 << 31
 """Multiplications from which on a product may use all threads."""
-SMALL = 1 << 15
-"""Multiplications up to which a BLAS takes one thread anyway."""
+SMALL = 1 << 12
+"""Multiplications up to which a BLAS takes one thread anyway, whatever it multiplies."""
+SMALL_PRODUCT = 1 << 17
+"""The same for a product of two matrices neither of which is a vector: OpenBLAS begins to share it between threads at
+twice as many.
+"""
 
 _lock = threading.Lock()
 _before: list[tuple[Any, int]] = []
@@ -105,7 +109,15 @@ def on_one_thread(work: Callable[..., int]) -> Callable[[F], F]:
     return decorate
 
 
-@on_one_thread(lambda a, b: max(a.size * b.shape[-1], a.shape[-2] * b.size))
+def _work_of_product(a: np.ndarray, b: np.ndarray) -> int:
+    rows, columns = a.shape[-2], b.shape[-1]
+    multiplications = max(a.size * columns, rows * b.size)
+    if multiplications <= SMALL_PRODUCT and rows > 1 < columns and a.ndim == b.ndim == 2:
+        return 0
+    return multiplications
+
+
+@on_one_thread(_work_of_product)
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """``a @ b``, over the last two dimensions."""
     return np.matmul(a, b)

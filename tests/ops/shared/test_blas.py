@@ -35,6 +35,14 @@ def test_one_thread_for_what_is_neither_small_nor_large():
     assert set(threads()) == {2}
 
 
+@pytest.mark.parametrize(("left", "right", "taken"), [((64, 32), (32, 64), 2), ((1, 256), (256, 512), 1)])
+def test_small_matrices_need_no_limit(monkeypatch, left, right, taken):
+    seen = []
+    monkeypatch.setattr(np, "matmul", lambda a, b: seen.append(set(threads())))
+    host_blas.product(np.ones(left), np.ones(right))
+    assert seen == [{taken}]
+
+
 def test_threads_come_back_when_the_last_one_leaves():
     entered, leave = threading.Event(), threading.Event()
 
