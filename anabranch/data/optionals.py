@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph import composites
@@ -12,6 +14,8 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.values import dtypes
+from anabranch.core.values.optional_values import HostOptional
 from anabranch.core.values.shapes import TensorShape
 from anabranch.data import nest, structure
 from anabranch.data.iterators import Iterator
@@ -77,6 +81,11 @@ class Optional:
 
     def has_value(self, name: str | None = None) -> Tensor:
         """Whether there is a value, a bool scalar."""
+        builder = current_builder()
+        held = self._held(builder)
+        if held is not None:
+            there: Tensor = builder.constant(np.array(held.values is not None), dtypes.bool, None)
+            return there
         tensor: Tensor = build("OptionalHasValue", self._variant_tensor, name=name)
         return tensor
 
@@ -85,7 +94,12 @@ class Optional:
         layout = self._layout
         if layout.spec is not self._spec:
             layout.see(self._spec)
-        if not current_builder().defers:
+        builder = current_builder()
+        held = self._held(builder)
+        if held is not None and held.values and all([type(value) is np.ndarray for value in held.values]):
+            pairs = zip(held.values, layout.attrs["output_types"], strict=True)
+            tensors = [builder.constant(value, dtype, None) for value, dtype in pairs]
+        elif not builder.defers:
             tensors = build("OptionalGetValue", self._variant_tensor, **layout.attrs)
         else:
             with name_scope(name, "OptionalGetValue") as scope:
@@ -98,6 +112,13 @@ class Optional:
                 )
             ]
         )
+
+    def _held(self, builder: Any) -> HostOptional | None:
+        """What it is, where it exists and nobody is told of the ops that look at it."""
+        if not self._variant_tensor.has_value or builder.tells:
+            return None
+        held = self._variant_tensor._value  # type: ignore[attr-defined]
+        return held if type(held) is HostOptional else None
 
     @property
     def value_structure(self) -> Any:

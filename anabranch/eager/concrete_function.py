@@ -73,6 +73,7 @@ class ConcreteFunction:
             self.structured_outputs, flat, self._places = results_of(returned, graph, name)
             graph.lift = None
         self._leaves = nest.flatten(self.structured_outputs)
+        self._nested = nest.is_nested(self.structured_outputs)
         self._function = GraphFunction.of_graph(graph, arguments, flat)
         graph.inputs, graph.outputs, graph.structured_outputs = self.inputs, self.outputs, self.structured_outputs
 
@@ -167,7 +168,11 @@ class ConcreteFunction:
         places = self._places
         if type(places) is int:
             return flat[places]
-        return None if places is None else filled(self.structured_outputs, self._leaves, places, flat)
+        if places is None:
+            return None
+        if self._nested:
+            return filled(self.structured_outputs, self._leaves, places, flat)
+        return composites.rebuilt(self.structured_outputs, flat)
 
     def _call_in_graph(self, tensors: Sequence[Any]) -> Any:
         scope = re.sub(r"[^A-Za-z0-9_.]", "", self.name).lstrip("_") or "function"

@@ -23,6 +23,8 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph import body_ops, composites
@@ -54,6 +56,8 @@ from anabranch.ops.control.bodies import local
 from anabranch.platform import logging
 from anabranch.variables.variable import Variable, variable_creator_scope
 
+_PLAIN = frozenset([bool, int, float, str, type(None)])
+"""Types of arguments that are told apart by value, and that nobody can change."""
 MANY_TRACES = 5
 """Traces in a row, without a call that found one, after which a function warns."""
 
@@ -97,6 +101,33 @@ def _watching_variables(refuse: str) -> Iterator[list[Any]]:
         yield made
     finally:
         scopes.variable_watchers = before
+
+
+def _noted(arg: Any, key: list[Any], tensors: list[Any]) -> bool:
+    """Whether an argument is of the plainest kinds: then its tensors are added, and what tells it from others."""
+    kind = type(arg)
+    if kind is EagerTensor:
+        key += [arg.dtype, arg._shape]
+        tensors.append(arg)
+        return True
+    if kind is np.ndarray:
+        tensor = convert_to_tensor(arg)
+        key += [tensor.dtype, tensor._shape]
+        tensors.append(tensor)
+        return True
+    if kind in _PLAIN:
+        key.append((kind, arg))
+        return True
+    if kind is list or kind is tuple:
+        key.append((kind, len(arg)))
+        return all([_noted(item, key, tensors) for item in arg])
+    described = composites.described(arg)
+    if described is None:
+        return False
+    parts = [part for part in described[1] if part is not None]
+    key.append((described[0], *[(part.dtype, part._shape) for part in parts]))
+    tensors += parts
+    return True
 
 
 class Function:
@@ -171,20 +202,18 @@ class Function:
             return self._python_function(*args, **kwargs)
         if current_builder().defers:
             return self._call_in_graph(args, kwargs)
-        if not kwargs and self._input_signature is None:  # tensors and composites alone: the short way
+        if self._input_signature is None:  # tensors, arrays and what is plain: the short way
             key: list[Any] = []
             tensors: list[Any] = []
             for arg in args:
-                if type(arg) is EagerTensor:
-                    key += [arg.dtype, arg._shape]
-                    tensors.append(arg)
-                elif composites.is_composite(arg):
-                    parts = [part for part in composites.parts(arg) if part is not None]
-                    key.append((composites.key(arg), *[(part.dtype, part._shape) for part in parts]))
-                    tensors += parts
-                else:
+                if not _noted(arg, key, tensors):
                     break
             else:
+                if kwargs:
+                    count = len(tensors)
+                    key += kwargs
+                    if not all([_noted(arg, key, tensors) for arg in kwargs.values()]) or len(tensors) > count:
+                        return self._call(args, kwargs)  # whose order among the tensors is that of the parameters
                 concrete = self._concrete.get(tuple(key))
                 if concrete is not None:
                     self._traces_in_a_row = 0
@@ -193,6 +222,9 @@ class Function:
                 if len(signature.tensors) == len(tensors):
                     self._concrete[tuple(key)] = concrete = self._traced(signature)
                     return concrete.call(signature.tensors)
+        return self._call(args, kwargs)
+
+    def _call(self, args: Any, kwargs: Any) -> Any:
         signature = self._signature(args, kwargs)
         return self._traced(signature).call(signature.tensors)
 

@@ -428,6 +428,10 @@ class EagerBuilder(Builder):
             _let_go()
         return OpView(definition, tuple(inputs), attrs, (tensor,))
 
+    @property
+    def tells(self) -> bool:
+        return bool(recording._tapes.active or self.callbacks)
+
     def constant(self, array: Any, dtype: Any, name: str | None) -> EagerTensor:
         """A tensor with the value of an array, which nobody else holds."""
         return EagerTensor(array, dtype)

@@ -530,3 +530,48 @@ def test_contrib_autograph() -> None:
     with pytest.raises(ValueError, match="cannot stack 'x'"):
         tf.contrib.autograph.stack("x")
     assert tf.contrib.autograph.stack("x", strict=False) == "x"
+
+
+def test_arrays_lists_and_plain_values_are_told_apart_in_each_call() -> None:
+    traces = []
+
+    @tf.function
+    def f(x, y=1.0, *more, flag=False, name=None):
+        traces.append((flag, name))
+        parts = y if isinstance(y, (list, tuple)) else [y]
+        total = sum([tf.cast(part, tf.float32) for part in parts])
+        return total - tf.cast(x, tf.float32) if flag else total + tf.cast(x, tf.float32)
+
+    array = np.array([1.0, 2.0], np.float32)
+    for _ in range(3):
+        assert f(array).numpy().tolist() == [2.0, 3.0]
+        assert f(tf.constant(array)).numpy().tolist() == [2.0, 3.0]
+        assert f(array, flag=True).numpy().tolist() == [0.0, -1.0]
+        assert f(array, [array, tf.constant(1.0)], flag=True, name="a").numpy().tolist() == [1.0, 1.0]
+        assert f(array, (array, array), name="b").numpy().tolist() == [3.0, 6.0]
+        assert f(y=2, x=array).numpy().tolist() == [3.0, 4.0]
+        assert f(array, y=array, flag=True).numpy().tolist() == [0.0, 0.0]
+        assert f(array.astype(np.int64), 2.0).numpy().tolist() == [3.0, 4.0]
+        assert f(array, 2.0).numpy().tolist() == [3.0, 4.0]
+        assert f(array, True).numpy().tolist() == [2.0, 3.0]
+        array[0], array[1] = 1.0, 2.0
+    assert len(traces) == 9
+    first = f(array)
+    array[0] = 5.0
+    assert first.numpy().tolist() == [2.0, 3.0]
+
+
+def test_what_a_function_was_given_stays_as_it_was() -> None:
+    kept = tf.Variable(tf.zeros([2]))
+
+    @tf.function
+    def keep(x):
+        kept.assign(x)
+        return x
+
+    array = np.ones(2, np.float32)
+    for _ in range(3):
+        array[:] = 1.0
+        given = keep(array)
+        array[:] = 7.0
+        assert given.numpy().tolist() == kept.numpy().tolist() == [1.0, 1.0]

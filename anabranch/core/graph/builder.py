@@ -124,6 +124,11 @@ class Builder:
         return self
 
     @property
+    def tells(self) -> bool:
+        """Whether somebody is told of each op that is applied here: a value that is at hand is then taken by its op."""
+        return True
+
+    @property
     def place(self) -> Any:
         """Where ops are applied now: what an op here gave may be used again wherever this is the same object."""
         return self

@@ -82,6 +82,12 @@ def key(value: Any) -> Any:
     return type(value) if kind is None else kind.key(value)
 
 
+def described(value: Any) -> tuple[Any, list[Any]] | None:
+    """What :func:`key` and :func:`parts` give for a composite; None for any other value."""
+    kind = _kind_of(value)
+    return None if kind is None else (kind.key(value), kind.parts(value))
+
+
 def parts(value: Any) -> list[Any]:
     """The tensors of a value: of a composite its parts, else the value itself."""
     kind = _kind_of(value)
