@@ -73,7 +73,13 @@ def get_item(tensor: Any, key: Any, var: Any = None) -> Any:
     begin: list[Any] = []
     end: list[Any] = []
     strides: list[Any] = []
-    masks = {"begin_mask": 0, "end_mask": 0, "ellipsis_mask": 0, "new_axis_mask": 0, "shrink_axis_mask": 0}
+    masks: dict[str, Any] = {
+        "begin_mask": 0,
+        "end_mask": 0,
+        "ellipsis_mask": 0,
+        "new_axis_mask": 0,
+        "shrink_axis_mask": 0,
+    }
     for place, item in enumerate(key if isinstance(key, (list, tuple)) else (key,)):
         bit = 1 << place
         step: Any = 1
