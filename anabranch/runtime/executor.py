@@ -23,7 +23,16 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import shapes
-from anabranch.runtime import channel_ops, fast_path, first_failure, host_ops, out_of_turn, program_items, results
+from anabranch.runtime import (
+    channel_ops,
+    computed_segments,
+    fast_path,
+    first_failure,
+    host_ops,
+    out_of_turn,
+    program_items,
+    results,
+)
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.interpreter import body_plans, nested, stretches
 from anabranch.runtime.interpreter.open_stretches import OpenStretch
@@ -459,11 +468,17 @@ def _stateless_items(plan: Plan) -> list[HostItem] | None:
 
 
 def _settled(plan: Plan) -> bool:
-    """Whether later runs go like this one: the plan is compiled, or has nothing that could be, or be straight code."""
-    return plan.tier == "compiled" or not (
-        plan.nested
-        or plan.cost.compilable
-        or any(len(segment.items) >= stretches.LEAST_OPS for segment in plan.segments)
+    """Whether later runs go like this one: the plan is compiled, or has nothing that could be, or be straight code, or
+    its segments have forms of straight code.
+    """
+    return (
+        plan.tier == "compiled"
+        or computed_segments.serve(plan)
+        or not (
+            plan.nested
+            or plan.cost.compilable
+            or any(len(segment.items) >= stretches.LEAST_OPS for segment in plan.segments)
+        )
     )
 
 

@@ -27,7 +27,7 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes, spare_arrays
-from anabranch.runtime import first_failure, results
+from anabranch.runtime import computed_segments, first_failure, results
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.fast_items import BoundProgram, Empty, HostOp, OtherShapes, Wave, stored_outputs
 from anabranch.runtime.plans import program_groups
@@ -45,6 +45,8 @@ MAX_FORMS_MADE = 64
 """After this many a segment makes no more: its shapes hardly come back."""
 MOST_OVERRUNS = 3
 """After a step ran so often twice, since its loops took long, it runs on a thread of its own."""
+JUDGED_EVERY = 16
+"""Runs after which it is asked whether the forms of segments that only compute are worth it."""
 MAX_REFUSALS = 4
 """After a segment went so often in a way that has no form, it is taken to go on like that."""
 _NOTHING: frozenset[Any] = frozenset()
@@ -79,6 +81,11 @@ class FastStep:
         self.apart = plan.acts_outside
         """Whether it is to run on a thread of its own in any case."""
         self._overran = 0
+        self.computed: list[computed_segments.ComputedSegment] = []
+        """The forms of the segments, if they only compute and draw between channel ops."""
+        self._unjudged = 0
+        """Runs before these are next asked whether they are worth it."""
+        computes = computed_segments.serve(plan)
         for segment in plan.segments:
             inputs = [
                 key
@@ -87,7 +94,13 @@ class FastStep:
                 for key in item.program.inputs
                 if isinstance(key, Tensor) and key in self.places and self.places[key] >= self._given_until
             ]
-            for item in segment.items:
+            form = None
+            if computes:
+                form = computed_segments.ComputedSegment(runner, segment, self.places)
+                form.places = [self.places[key] for key in form.inputs]
+                self._give_places(form.outputs)
+                self.computed.append(form)
+            for item in segment.items if form is None else ():
                 self._give_places(
                     (*item.program.outputs, *item.program.donated.values())
                     if isinstance(item, ProgramItem)
@@ -97,7 +110,9 @@ class FastStep:
             if segment.channel is not None:
                 channel = HostOp(runner, segment.channel, self._sources(plan.sources(segment.channel), {}))
                 self._give_places(stored_outputs(plan, segment.channel))
-            self.stages.append(_Stage(segment, [self.places[key] for key in dict.fromkeys(inputs)], channel))
+            self.stages.append(_Stage(segment, [self.places[key] for key in dict.fromkeys(inputs)], channel, form))
+        if self.computed:
+            self.computed[-1].fetches = [None if key is None else self.places[key] for key in plan.fetch_keys]
         for version, feed in plan.analysis.instead.items():
             self.places[version] = self.places[feed]
 
@@ -150,6 +165,10 @@ class FastStep:
             except errors.OpError as problem:
                 self.runner.tell_what_stands(problem, stage.segment, channel_done)
                 raise
+        if self.computed:
+            self._unjudged -= 1
+            if fetched is None or self._unjudged < 0:
+                self._judge()
         if fetched is not None or not stage.index:
             return fetched
         env = self.runner.plan.start(feeds)
@@ -157,6 +176,12 @@ class FastStep:
             if isinstance(key, Tensor) and place < len(values):
                 env[key] = values[place]
         return self.runner.run_from(stage.index, env, Step(self.runner.manager, token, read_committed))
+
+    def _judge(self) -> None:
+        """Leave the choice of a tier to the policy again if what its segments compute is not worth their forms."""
+        self._unjudged = JUDGED_EVERY
+        if not all(form.is_worth_it for form in self.computed):
+            self.runner.plan.only_feeds_channels, self.arrangement = False, -1
 
     @property
     def in_one(self) -> Form | None:
@@ -174,7 +199,7 @@ class FastStep:
     @property
     def has_forms(self) -> bool:
         """Whether a step that goes this way comes beyond its first segment."""
-        return self.stages[0].empty or self.stages[0].forms_made > 0
+        return self.stages[0].fixed or self.stages[0].forms_made > 0
 
     def learn(self, attempts: Sequence[Attempt]) -> None:
         """Make the forms that are missing from how segments went by the executor."""
@@ -217,24 +242,27 @@ class _Unfit(Exception):
 class _Stage:
     """A segment and the channel op behind it."""
 
-    def __init__(self, segment: Segment, guards: list[int], channel: HostOp | None) -> None:
+    def __init__(self, segment: Segment, guards: list[int], channel: HostOp | None, form: Any = None) -> None:
         self.segment = segment
         self.index = segment.index
         self.guards = guards
         """Places of values from other stages that programs of this one take."""
         self.channel = channel
-        self.empty = not segment.items and not segment.written and channel is not None
+        if form is None and not segment.items and not segment.written and channel is not None:
+            form = Empty()
+        self.fixed = form is not None
+        """Whether its form is there from the beginning."""
         self.forms_made = 0
         self.refused = 0
         """How often it went in a way that has no form."""
-        self._only: Form | Empty | None = Empty() if self.empty else None
+        self._only: Any = form
         self.forms: Cache[Any, Form] = Cache("forms of segments", MAX_FORMS)
         """Where there are guards, the form for each signature."""
 
     @property
     def learns(self) -> bool:
         """Whether a form more may be worth its making."""
-        return not self.empty and self.refused < MAX_REFUSALS and (not self.guards or self.forms_made < MAX_FORMS_MADE)
+        return not self.fixed and self.refused < MAX_REFUSALS and (not self.guards or self.forms_made < MAX_FORMS_MADE)
 
     def form(self, values: Sequence[Any]) -> Any:
         """The form for the values that there are; None if there is none."""
@@ -493,7 +521,10 @@ class Form:
 def of(runner: Runner) -> FastStep | None:
     """The plan of ``runner`` on the fast path, or None if it has something that does not go there."""
     plan = runner.plan
-    if plan.nested or plan.varying.open or plan.dynamic_on_host or plan.analysis.carried or runner.shared:
+    computes = computed_segments.serve(plan)
+    if plan.nested or plan.dynamic_on_host or plan.analysis.carried or runner.shared:
+        return None
+    if plan.varying.open and not computes:
         return None
     for segment in plan.segments:
         if segment.calls_python or not program_groups.shapes_certain(plan, segment):
@@ -505,7 +536,7 @@ def of(runner: Runner) -> FastStep | None:
             or any(key is not None and not isinstance(key, Tensor) for key in plan.sources(channel))
         ):
             return None
-        for item in segment.items:
+        for item in segment.items if not computes else ():
             fits = _host_op_fits(item) if isinstance(item, HostItem) else _program_fits(item)
             if not fits:
                 return None

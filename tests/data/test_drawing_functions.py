@@ -8,6 +8,7 @@ import pytest
 import anabranch as tf
 from anabranch.ops.data import parallel
 from anabranch.runtime.interpreter import open_code, straight_line
+from anabranch.runtime.plans import plan
 
 D = tf.data.Dataset
 ROWS = np.arange(480, dtype=np.float32).reshape(40, 12)
@@ -217,3 +218,26 @@ def test_elements_of_ever_new_sizes_have_code_for_any(monkeypatch):
     for one, other in zip(ours[:38] + ours[39:], by_op[:38] + by_op[39:], strict=True):
         for value, wanted in zip(one, other, strict=True):
             np.testing.assert_array_equal(value, wanted)
+
+
+def test_functions_of_ever_new_sizes_are_never_cut_into_programs(monkeypatch):
+    arranged = []
+    real = plan.Plan.arrange
+
+    def arrange(self, tier):
+        arranged.append((self.nested, tier))
+        return real(self, tier)
+
+    monkeypatch.setattr(plan.Plan, "arrange", arrange)
+    sizes = np.random.RandomState(0).randint(2, 40, 230).tolist()
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(7)
+        rows = D.from_generator(lambda: (np.arange(size, dtype=np.float32) for size in sizes), tf.float32, [None])
+        iterator = rows.map(of_any_size).make_initializable_iterator()
+        element = iterator.get_next()
+        for _ in range(3):
+            session.run(iterator.initializer)
+            for _ in sizes:
+                session.run(element)
+    assert (True, "interpreted") in arranged
+    assert (True, "compiled") not in arranged

@@ -345,10 +345,47 @@ class Queue:
             raise errors.CancelledError(None, ticket.op, f"{word} operation was cancelled")
 
     def _enqueue_rows(self, rows: list[Row], token: CancellationToken | None, op: Any) -> None:
-        if rows:
+        if rows and not (len(rows) == 1 and self._put_now(rows[0], token)):
             self._stand(self._enqueuers, _Enqueue(rows, op, token), "Enqueue")
 
+    def _put_now(self, row: Row, token: CancellationToken | None) -> bool:
+        """Put in a row if nobody stands before it and there is room: most enqueues wait for nothing."""
+        if token is not None and token.cancelled:
+            return False
+        held = interrupts.Interrupts()
+        held.hold()
+        try:
+            with self.changed:
+                if self._enqueuers or self.closed or len(self._rows) >= self.capacity:
+                    return False
+                self._put(row)
+                if self._dequeuers:
+                    self._move()
+                return True
+        finally:
+            held.release()
+
+    def _take_now(self, count: int, token: CancellationToken | None) -> list[Row] | None:
+        """Take out rows if nobody stands before and there are as many; else None, and nothing has happened."""
+        if token is not None and token.cancelled:
+            return None
+        held = interrupts.Interrupts()
+        held.hold()
+        try:
+            with self.changed:
+                if self._dequeuers or len(self._rows) < count or self._available() < count:
+                    return None
+                rows = [self._take() for _ in range(count)]
+                if self._enqueuers:
+                    self._move()
+                return rows
+        finally:
+            held.release()
+
     def _dequeue_rows(self, count: int, allow_fewer: bool, token: CancellationToken | None, op: Any) -> list[Row]:
+        rows = self._take_now(count, token)
+        if rows is not None:
+            return rows
         ticket = _Dequeue(count, allow_fewer, op, token)
         self._stand(self._dequeuers, ticket, "Dequeue")
         return ticket.taken

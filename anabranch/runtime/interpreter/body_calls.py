@@ -300,7 +300,7 @@ class BodyFunction:
         plan, straight = self._plan, self._straight
         bugs: list[faults.KernelBug] = []
         if plan.tier != "compiled":
-            if straight is None or straight.cost > policy.FUNCTION_RUN:
+            if not self._stays_code:
                 self._runner.prepare(self._tier)
             plan.runs += 1
             if straight is not None and plan.tier == "interpreted":
@@ -318,6 +318,19 @@ class BodyFunction:
         if step.nested_cost[0]:
             self._runner.bodies.spend(plan, step.nested_cost[0])
         return [seen(value) for value in results[: self._count]]
+
+    @property
+    def _stays_code(self) -> bool:
+        """Whether code costs less than programs would: one, or, where sizes are ever new, several with ops on the host
+        between them.
+        """
+        straight = self._straight
+        if straight is None:
+            return False
+        if straight.cost <= policy.FUNCTION_RUN:
+            return True
+        code = straight.any_size
+        return code is not None and code.serves and self._tier == "auto" and code.cost <= policy.PARTS_RUN
 
     def _run_code(
         self, straight: Straight, values: Sequence[Any], bugs: list[faults.KernelBug], token: CancellationToken

@@ -53,6 +53,13 @@ def takes(plan: Plan, op: Operation) -> bool:
     return _of_arrays(plan, op)
 
 
+def takes_or_draws(plan: Plan, op: Operation) -> bool:
+    """The same, or whether it only draws."""
+    if only_draws(op):
+        return plan.fed.isdisjoint(op._outputs) and _of_arrays(plan, op)
+    return takes(plan, op)
+
+
 def _of_arrays(plan: Plan, op: Operation) -> bool:
     if any(key is None or key in plan.handles for key in plan.sources(op)):
         return False

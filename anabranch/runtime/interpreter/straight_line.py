@@ -141,16 +141,29 @@ class Code:
 
 
 class Straight:
-    """The straight code of one nested plan; made by :func:`of`."""
+    """The straight code of ops that belong together: of one nested plan, if :func:`of` makes it.
 
-    def __init__(self, plan: Any, bodies: Any) -> None:
+    Args:
+        plan: which they belong to.
+        segment: which they are all of.
+        arguments: what they take.
+        fetches: what others take of them.
+        bodies: the plans of nested bodies, if some have any.
+    """
+
+    def __init__(
+        self, plan: Any, segment: Any, arguments: Sequence[ValueKey], fetches: Sequence[Any], bodies: Any = None
+    ) -> None:
         self._plan = plan
         self._bodies = bodies
-        self.reads = [StateKey(maker, 0, 0) for maker in plan.segments[0].base_reads]
+        self._ops = segment.ops
+        self._arguments = arguments
+        self._fetches = fetches
+        self.reads: list[StateKey] = []
         """The variables whose values are the last of the arguments."""
-        self.random_ops: list[Operation] = plan.segments[0].random_ops
+        self.random_ops: list[Operation] = segment.random_ops
         """The ops that draw, also those in conditionals and loops inside; :meth:`run` then needs their streams."""
-        self.nests = any(op.definition.effect.kind == "body" for op in plan.segments[0].ops)
+        self.nests = any(op.definition.effect.kind == "body" for op in segment.ops)
         """Whether there are conditionals, loops or calls inside; :meth:`run` then needs a turn."""
         self._codes: list[Code] = []
         self.any_size: Any = None
@@ -302,16 +315,16 @@ class Straight:
             return None
         self.cost = min(self.cost, self.any_size.cost)
         given = iter(results)
-        fetched = [next(given) if isinstance(fetch, Tensor) else None for fetch in self._plan.fetches]
+        fetched = [next(given) if isinstance(fetch, Tensor) else None for fetch in self._fetches]
         return fetched, self.any_size.cost
 
     def _build(self, values: Sequence[Any], turn: Turn | None) -> tuple[list[Any], Code] | None:
         """The results for these arguments, and the code for others like them; None if there is none."""
         place = 0 if turn is None else turn.place
         try:
-            results, code = Builder(self._plan, turn, self._bodies, self._unsettled).build(
-                [*self._plan.feeds, *self.reads], values
-            )
+            with quiet():
+                builder = Builder(self._plan, turn, self._bodies, self._unsettled)
+                results, code = builder.build_from(self._ops, self._arguments, values, self._fetches)
         except (*RUN_ANEW, faults.KernelBug) as problem:
             if isinstance(problem, faults.KernelBug):
                 self.bug = problem
@@ -331,7 +344,10 @@ def of(plan: Any, bodies: Any) -> Straight | None:
         return None
     if not all(only_computes(op) or only_draws(op) or _nests(op) for op in segment.ops):
         return None
-    return Straight(plan, bodies)
+    reads = [StateKey(maker, 0, 0) for maker in segment.base_reads]
+    made = Straight(plan, segment, [*plan.feeds, *reads], plan.fetches, bodies)
+    made.reads = reads
+    return made
 
 
 def _nests(op: Operation) -> bool:

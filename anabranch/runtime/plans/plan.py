@@ -169,6 +169,8 @@ class Plan:
         the clock; see ``plans/comparison.py``."""
         self.kept_interpreted = ""
         """Why it stays interpreted, if its compiled form was found to be slower."""
+        self.only_feeds_channels: bool | None = None
+        """Whether each of its segments runs as one function, see ``computed_segments.py``; None if nobody has asked."""
         self.straight: Any = None
         """Of a nested plan, the code that runs it faster than op by op; see ``body_plans.BodyPlans``."""
         self.held_bodies = tuple([use.body for op in self.analysis.order for use in bodies_of(op)])

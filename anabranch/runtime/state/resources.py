@@ -126,6 +126,9 @@ class ResourceManager:
 
         Making one may take long (a file is read): meanwhile only those who want this object wait.
         """
+        known = self._objects.get(handle)  # it is there once it is made, so that nobody need be asked
+        if known is not None:
+            return known
         while True:
             with self.changed:
                 while handle in self._being_made:

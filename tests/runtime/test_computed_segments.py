@@ -1,0 +1,124 @@
+"""Steps that only compute and draw between channel ops: what they give, which of them are functions, how they fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.runtime import computed_segments
+
+
+def enqueued(tier, runs, build, capacity=200):
+    """What ``runs`` of an enqueue of ``build(row)`` put into a queue, and the plan of the step."""
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        tf.set_random_seed(3)
+        rows = tf.FIFOQueue(capacity, [tf.float32], [[]])
+        fill = rows.enqueue_many(np.arange(runs, dtype=np.float32))
+        parts = build(rows.dequeue())
+        queue = tf.FIFOQueue(capacity, [part.dtype for part in parts])
+        enqueue, dequeue = queue.enqueue(parts), queue.dequeue()
+        session.run(fill)
+        for _ in range(runs):
+            session.run(enqueue)
+        plans = [plan for plan, _ in session._worker._plans.values() if len(plan.segments) > 2]
+        return [session.run(dequeue) for _ in range(runs)], plans[0]
+
+
+def drawing(row):
+    noise = tf.random_uniform([3, 4]) * row
+    return [noise + tf.random_normal([4]), tf.cast(row, tf.int32) * 2, tf.reduce_sum(noise)]
+
+
+def growing(row):
+    """Another size for each row."""
+    many = tf.range(tf.cast(row, tf.int32) % 23 + 1)
+    return [many * 2, tf.random_shuffle(many), tf.reduce_sum(tf.cast(many, tf.float32)) * row]
+
+
+@pytest.mark.parametrize("build", [drawing, growing])
+def test_values_and_draws_are_the_interpreters(build, monkeypatch):
+    found, plan = enqueued("auto", 90, build)
+    assert plan.only_feeds_channels
+    assert plan.tier == "interpreted"
+    expected, other = enqueued("interpreted", 90, build)
+    assert not other.only_feeds_channels
+    for parts, wanted in zip(found, expected, strict=True):
+        for part, value in zip(parts if isinstance(parts, list) else [parts], wanted, strict=True):
+            np.testing.assert_array_equal(part, value)
+
+
+def test_most_runs_are_functions(monkeypatch):
+    outcomes = []
+    real = computed_segments.ComputedSegment._of_code
+
+    def of_code(self, given, turn):
+        outcomes.append(real(self, given, turn))
+        return outcomes[-1]
+
+    monkeypatch.setattr(computed_segments.ComputedSegment, "_of_code", of_code)
+    enqueued("auto", 40, drawing)
+    assert sum(outcome is not None for outcome in outcomes) >= 36
+
+
+def test_a_variable_keeps_a_step_from_it():
+    with tf.Graph().as_default(), tf.Session() as session:
+        scale = tf.Variable(2.0)
+        queue = tf.FIFOQueue(9, [tf.float32])
+        enqueue = queue.enqueue(scale * 3.0)
+        session.run(scale.initializer)
+        for _ in range(4):
+            session.run(enqueue)
+        plans = [plan for plan, _ in session._worker._plans.values() if len(plan.segments) > 1]
+        assert not plans[0].only_feeds_channels
+        session.run(scale.assign(5.0))
+        session.run(enqueue)
+        assert [session.run(queue.dequeue()) for _ in range(5)] == [6.0] * 4 + [15.0]
+
+
+def test_an_error_is_the_ops_and_the_next_run_goes_on():
+    with tf.Graph().as_default(), tf.Session() as session:
+        rows = tf.FIFOQueue(99, [tf.string], [[]])
+        fill = rows.enqueue_many([[b"1", b"2", b"3", b"4", b"five", b"6"]])
+        number = tf.string_to_number(rows.dequeue(), name="parsed")
+        queue = tf.FIFOQueue(99, [tf.float32])
+        enqueue = queue.enqueue(number + 1.0)
+        session.run(fill)
+        for _ in range(4):
+            session.run(enqueue)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="five") as caught:
+            session.run(enqueue)
+        assert caught.value.op.name == "parsed"
+        assert "Done before the failure and kept" in str(caught.value)
+        session.run(enqueue)
+        assert [session.run(queue.dequeue()) for _ in range(5)] == [2.0, 3.0, 4.0, 5.0, 7.0]
+
+
+def test_what_costs_more_than_programs_is_left_to_the_policy():
+    with tf.Graph().as_default(), tf.Session() as session:
+        rows = tf.FIFOQueue(500, [tf.float32], [[128, 128]])
+        fill = rows.enqueue_many(np.ones([40, 128, 128], np.float32))
+        value = rows.dequeue()
+        for _ in range(40):
+            value = tf.tanh(tf.matmul(value, value))
+        queue = tf.FIFOQueue(500, [tf.float32])
+        enqueue = queue.enqueue(value)
+        session.run(fill)
+        for _ in range(30):
+            session.run(enqueue)
+        plans = [plan for plan, _ in session._worker._plans.values() if len(plan.segments) > 2]
+        assert not plans[0].only_feeds_channels
+
+
+def test_what_is_fetched_is_the_callers():
+    with tf.Graph().as_default(), tf.Session() as session:
+        rows = tf.FIFOQueue(50, [tf.float32], [[3]])
+        fill = rows.enqueue_many(np.ones([20, 3], np.float32))
+        row = rows.dequeue()
+        session.run(fill)
+        for _ in range(8):
+            first, second = session.run([row, row * 2.0])
+            np.testing.assert_array_equal(first, [1, 1, 1])
+            np.testing.assert_array_equal(second, [2, 2, 2])
+            first += 1.0
+            second += 1.0
