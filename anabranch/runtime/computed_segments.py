@@ -14,7 +14,7 @@ the policy that chooses its tier.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ class ComputedSegment:
         given: the keys of what is there before it.
     """
 
-    def __init__(self, runner: Runner, segment: Segment, given: Sequence[ValueKey]) -> None:
+    def __init__(self, runner: Runner, segment: Segment, given: Container[ValueKey]) -> None:
         plan = runner.plan
         ops = segment.ops
         own_ops = set(ops)
