@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 from absl import flags as _absl
@@ -23,11 +23,41 @@ _absl.disclaim_key_flags()
 _OLD_ARGUMENTS = {"flag_name": "name", "default_value": "default", "docstring": "help"}
 
 
+class _ValuesByName(MutableMapping[str, Any]):
+    """The values of the flags that programs define, by their names: ``FLAGS.__dict__["__flags"]`` up to version 1.4."""
+
+    def __init__(self, flags: _FlagValuesWrapper) -> None:
+        self._flags = flags
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._flags:
+            raise KeyError(name)
+        return getattr(self._flags, name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self._flags, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        delattr(self._flags, name)
+
+    def __iter__(self) -> Iterator[str]:
+        for module, flags in self._flags.flags_by_module_dict().items():
+            if not module.startswith("absl."):
+                yield from (flag.name for flag in flags)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
 class _FlagValuesWrapper:
     """Values of the flags: absl's ``FLAGS``, which parses ``sys.argv`` when a flag is read for the first time."""
 
     def __init__(self, values: _absl.FlagValues) -> None:
         self.__dict__["_values"] = values
+        self.__dict__["__flags"] = _ValuesByName(self)
 
     def __getattribute__(self, name: str) -> Any:
         if name == "__dict__" or name in ("_parse_flags", "_parse", "__class__"):

@@ -58,6 +58,20 @@ def test_old_ways_to_list_and_parse() -> None:
     assert shown == "['file']\n4\n0.5 train True\n"
 
 
+def test_values_by_name_as_up_to_version_1_4() -> None:
+    shown = run(
+        DEFINITIONS + "values = FLAGS.__dict__['__flags']\n"
+        "print({name: value for name, value in sorted(values.items())}, len(values), 'absent' in values)\n"
+        "values['steps'] = 5\nprint(FLAGS.steps, sorted(values)[0], values == dict(values))\n"
+        "del values['rate']\nprint('rate' in FLAGS, values.get('rate'))",
+        "--steps=4",
+    )
+    assert shown == (
+        "{'fast': False, 'log_dir': 'logs', 'mode': 'train', 'names': ['a', 'b'], 'part': ['x'], 'rate': 0.5, "
+        "'slow': True, 'steps': 4} 8 False\n5 fast True\nFalse None\n"
+    )
+
+
 def test_flags_can_be_set() -> None:
     assert run(DEFINITIONS + "FLAGS.steps = 7\nprint(FLAGS.steps, tf.flags.FLAGS.steps)") == "7 7\n"
 
