@@ -35,8 +35,7 @@ LIBRARIES: dict[str, str] = {
     "python.tpu.session_support python.tpu.bfloat16 python.tpu.keras_support",
     "contrib.factorization": "python.ops python.ops.clustering_ops python.ops.factorization_ops python.ops.kmeans "
     "python.ops.gmm",
-    "contrib.tensor_forest": "python python.tensor_forest python.ops python.ops.data_ops python.ops.tensor_forest_ops "
-    "client client.random_forest client.eval_metrics",
+    "contrib.tensor_forest.client": "random_forest eval_metrics",
     "contrib.boosted_trees": "",
     "contrib.mixed_precision": "",
     "python.estimator": "estimator export model_fn run_config inputs training canned canned.head",

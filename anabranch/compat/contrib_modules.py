@@ -182,6 +182,10 @@ _TEXT = {
     "sparsemax": """
     python.ops: sparsemax sparsemax_loss
     """,
+    "tensor_forest": """
+    python: tensor_forest
+    python.ops: data_ops model_ops stats_ops tensor_forest_ops
+    """,
     "text": """
     python.ops: skip_gram_ops
     """,

@@ -7,28 +7,18 @@ initialises a program (a ``Scaffold``, a ``Supervisor``) finds them by their col
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import anabranch as tf
+from anabranch.ops.state.registered import register_resource
 
-
-class _Resource(NamedTuple):
-    handle: Any
-    create: Any
-    is_initialized: Any
-
-
-def register_resource(handle: Any, create_op: Any, is_initialized_op: Any, is_shared: bool = True) -> None:
-    """Add a resource to the collection of shared ones, or of those of one session.
-
-    Args:
-        handle: tensor of its handle.
-        create_op: operation that makes it.
-        is_initialized_op: scalar bool tensor: whether it has been made.
-        is_shared: whether all tasks see it.
-    """
-    key = tf.GraphKeys.RESOURCES if is_shared else tf.GraphKeys.LOCAL_RESOURCES
-    tf.add_to_collection(key, _Resource(handle, create_op, is_initialized_op))
+__all__ = [
+    "initialize_resources",
+    "local_resources",
+    "register_resource",
+    "report_uninitialized_resources",
+    "shared_resources",
+]
 
 
 def shared_resources() -> list[Any]:

@@ -16,7 +16,7 @@ INSTEAD = {
     "contrib.estimator": "a training loop with tf.train.MonitoredTrainingSession",
     "contrib.factorization": "scikit-learn",
     "contrib.learn": "a training loop with tf.train.MonitoredTrainingSession",
-    "contrib.tensor_forest": "scikit-learn",
+    "contrib.tensor_forest.client": "tf.contrib.tensor_forest.RandomForestGraphs in a session",
     "contrib.tensorrt": "the session, which XLA compiles",
     "contrib.timeseries": "statsmodels",
     "contrib.tpu": "plain optimizers and a session: XLA compiles for the device at hand",

@@ -40,6 +40,7 @@ MODULES: tuple[str, ...] = (
     "hparam_pb2",
     "reader_pb2",
     "profile_pb2",
+    "decision_forest_pb2",
 )
 
 
