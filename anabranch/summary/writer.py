@@ -78,7 +78,7 @@ class FileWriter:
             self.add_graph(graph=graph, graph_def=graph_def)
             given = graph if graph is not None else graph_def
             definition = given.as_graph_def(add_shapes=True) if isinstance(given, Graph) else given
-            self.add_meta_graph(scoped_meta_graph(get_default_graph(), graph_def=definition))
+            self.add_meta_graph(scoped_meta_graph(get_default_graph(), graph_def=definition, for_display=True))
 
     def __enter__(self) -> FileWriter:
         return self

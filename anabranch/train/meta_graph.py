@@ -137,8 +137,12 @@ def scoped_meta_graph(
     clear_extraneous_savers: bool = False,
     strip_default_attrs: bool = False,
     unbound_inputs: str | None = UNBOUND_INPUTS,
+    for_display: bool = False,
 ) -> Any:
-    """The MetaGraphDef of a graph; arguments as those of :func:`export_meta_graph`."""
+    """The MetaGraphDef of a graph; arguments as those of :func:`export_meta_graph`.
+
+    If it is ``for_display`` alone, among events, nobody is warned of collections that cannot be written.
+    """
     source = graph.as_graph_def(add_shapes=True) if graph_def is None else own_graph_def(graph_def)
     excluded = _extraneous_saver_nodes(source, saver_def) if clear_extraneous_savers else frozenset()
     meta = saved_model_pb2.MetaGraphDef()
@@ -159,7 +163,7 @@ def scoped_meta_graph(
     for name in names:
         if (clear_extraneous_savers and name == GraphKeys.SAVERS) or name == unbound_inputs:
             continue
-        write_collection(meta, name, graph, export_scope, excluded)
+        write_collection(meta, name, graph, export_scope, excluded, warns=not for_display)
     if missing and unbound_inputs:
         meta.collection_def[unbound_inputs].bytes_list.value.extend(name.encode() for name in missing)
     return meta
@@ -179,7 +183,7 @@ def write_graph_of_training(graph: Graph, folder: Any, writer: Any, saver_def: A
         write_message(os.path.join(os.fsdecode(folder), "graph.pbtxt"), definition, as_text=True)
     if writer is not None:
         writer.add_graph(graph)
-        writer.add_meta_graph(scoped_meta_graph(graph, graph_def=definition, saver_def=saver_def))
+        writer.add_meta_graph(scoped_meta_graph(graph, graph_def=definition, saver_def=saver_def, for_display=True))
 
 
 def own_graph_def(given: Any) -> Any:
@@ -288,18 +292,18 @@ def write_collection(
     export_scope: str | None = None,
     excluded: frozenset[str] = frozenset(),
     items: Any = None,
+    warns: bool = True,
 ) -> None:
-    """Write one collection (or ``items`` in its place) into a MetaGraphDef; a warning if it cannot be written.
+    """Write one collection (or ``items`` in its place) into a MetaGraphDef; it ``warns`` if that cannot be.
 
     Nothing is written for an empty collection.
     """
     if isinstance(name, bytes):
         name = name.decode()
     if not isinstance(name, str):
-        warnings.warn(
-            f"collection {name!r} is not written to the MetaGraph: its name is not a string but {type(name).__name__}",
-            stacklevel=2,
-        )
+        if warns:
+            reason = f"its name is not a string but {type(name).__name__}"
+            warnings.warn(f"collection {name!r} is not written to the MetaGraph: {reason}", stacklevel=2)
         return
     entries = list((graph or get_default_graph()).get_collection_ref(name)) if items is None else list(items)
     if not entries:
@@ -316,12 +320,13 @@ def write_collection(
         else:
             _write_items(proto, entries, export_scope, excluded)
     except (AttributeError, TypeError, ValueError, OverflowError) as problem:
-        warnings.warn(
-            f"collection {name!r} is not written to the MetaGraph: {type(problem).__name__}: {problem}. Collections "
-            "may hold graph elements, strings, ints or floats, one kind each, or items with registered functions "
-            "(register_proto_function).",
-            stacklevel=2,
-        )
+        if warns:
+            warnings.warn(
+                f"collection {name!r} is not written to the MetaGraph: {type(problem).__name__}: {problem}. "
+                "Collections may hold graph elements, strings, ints or floats, one kind each, or items with "
+                "registered functions (register_proto_function).",
+                stacklevel=2,
+            )
         return
     meta.collection_def[name].CopyFrom(proto)
 
