@@ -184,7 +184,10 @@ class Builder:
         return _NOTHING
 
     def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Context[None]:
-        """Run the ops applied inside after ``control_inputs``."""
+        """Run the ops applied inside after ``control_inputs``; a function among them is called now."""
+        for item in control_inputs or ():
+            if callable(item):
+                item()
         return _NOTHING
 
     def init_scope(self) -> Context[None]:

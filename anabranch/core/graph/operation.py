@@ -385,7 +385,7 @@ class Operation(OpView, metaclass=_OperationType):
 
     @property
     def _input_types(self) -> list[DType]:
-        return [tensor.dtype.base for tensor in self._inputs]
+        return self.definition.input_dtypes(self._attrs)
 
     def values(self) -> tuple[Tensor, ...]:
         """Output tensors as a tuple."""

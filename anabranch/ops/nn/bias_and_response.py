@@ -16,6 +16,7 @@ from anabranch.core.contract.opdef import DERIVED, PURE, Float, Int, Op, String,
 from anabranch.core.graph import convert, random_seed
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.static_value import constant_value
 from anabranch.core.values import shapes
 from anabranch.ops.shared import open_forms, unchecked
 from anabranch.ops.shared.widening import constant, is_half, widen
@@ -372,6 +373,8 @@ def dropout(
                 )
             )
         if keep_prob is None:
+            if hasattr(rate, "graph") and constant_value(rate) == 0:
+                return x
             keep_prob = build("Sub", 1, rate) if hasattr(rate, "graph") else 1 - rate
         if not hasattr(keep_prob, "graph"):
             try:

@@ -68,6 +68,8 @@ def test_what_libraries_read_of_operations():
         assert b.op._node_def.name == "b"
         assert b.op._output_types == [1]
         assert b.op._input_types == [tf.float32]
+        v = tf.Variable(1.0)
+        assert v.initializer._input_types == [tf.as_dtype("float32_ref"), tf.float32]
         b.op._remove_all_control_inputs()
         assert b.op.control_inputs == []
         assert b.op not in a.op._control_outputs

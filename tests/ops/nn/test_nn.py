@@ -342,6 +342,7 @@ def test_dropout_without_chance_adds_nothing(graph):
     x = tf.constant(LOGITS)
     assert tf.nn.dropout(x, 1.0) is x
     assert len(graph.get_operations()) == 1
+    assert tf.nn.dropout(x, rate=tf.constant(0.0)) is x
     for keep in (0, 1.5, -1):
         with pytest.raises(ValueError, match=r"keep_prob must be a scalar tensor or a float in the range \(0, 1\]"):
             tf.nn.dropout(x, keep)
