@@ -11,7 +11,7 @@ from anabranch.core.contract.api import public_op
 from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op, String, Type
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
-from anabranch.ops.shared import row_rules
+from anabranch.ops.shared import open_places, row_rules
 from anabranch.ops.shared.array_rules import Index, axis_in, dense, ints, refuse, require, shape_of
 
 
@@ -379,6 +379,7 @@ class OneHot(Op):
     attrs = {"axis": Int(-1), "T": Type(), "TI": Type("uint8 int8 int32 int64", "int64")}
     effect = PURE
     by_rows = row_rules.new_axis(of_first=True)
+    any_size = open_places.one_hot
     moves = True
     compile_time = ("depth",)
     gradient = NotDifferentiable("indices are integers")

@@ -18,7 +18,7 @@ from anabranch.core.contract.opdef import PURE, Bool, Cost, Int, Op, Role, Strin
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.values import shapes
-from anabranch.ops.shared import open_forms, row_rules, row_sums, unchecked
+from anabranch.ops.shared import open_forms, open_places, row_rules, row_sums, unchecked
 from anabranch.ops.shared.array_rules import axis_in, dense, ints, known, rank_of, refuse, require, shape_from, shape_of
 from anabranch.ops.state import scatter_rules
 
@@ -252,6 +252,7 @@ class GatherNd(Op):
     signature = "params: Tparams, indices: Tindices -> output: Tparams"
     attrs = {"Tparams": Type(), "Tindices": Type("int16 int32 int64"), "bad_indices_policy": String("")}
     effect = PURE
+    any_size = open_places.gather_nd
     cost = Cost.INDEXED
     moves = True
 
@@ -377,6 +378,7 @@ class ScatterNd(Op):
     signature = "indices: Tindices, updates: T, shape: Tindices -> output: T"
     attrs = {"T": Type(), "Tindices": Type("int16 int32 int64"), "bad_indices_policy": String("")}
     effect = PURE
+    any_size = open_places.scatter_nd
     cost = Cost.INDEXED
     compile_time = ("shape",)
 

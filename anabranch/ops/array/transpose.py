@@ -12,7 +12,7 @@ from anabranch.core.contract.opdef import PURE, Cost, Int, NotDifferentiable, Op
 from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
-from anabranch.ops.shared import row_rules
+from anabranch.ops.shared import open_places, row_rules
 from anabranch.ops.shared.array_rules import Index, axis_in, dense, ints, kernel_axis, known, refuse, require
 
 _REVERSIBLE = (
@@ -76,6 +76,7 @@ class Transpose(Op):
     attrs = {"T": Type(), "Tperm": Index()}
     effect = PURE
     by_rows = row_rules.transpose
+    any_size = open_places.transpose
     moves = True
     compile_time = ("perm",)
     shape = _transposed_shape

@@ -16,6 +16,7 @@ from anabranch.core.contract.opdef import PURE, NotDifferentiable, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.values import dtypes
 from anabranch.ops.math.reduce import ORDERED
+from anabranch.ops.shared import open_places
 from anabranch.ops.shared.array_rules import axis_in, require
 
 
@@ -112,6 +113,9 @@ for _name, _word, _index, _output, _maximum in (
         shape=_shape,
         compile_time=("dimension",),
         kernel=_kernel(_maximum),
+        any_size=open_places.place_of(
+            *((np.ndarray.argmax, np.maximum) if _maximum else (np.ndarray.argmin, np.minimum))
+        ),
         gradient=NotDifferentiable("a position is an integer"),
     )
 

@@ -139,9 +139,9 @@ def add_n(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
 
 
 def select(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
-    """By a condition of the shape of the others."""
+    """By a condition of the shape of the others, or one for each of their rows."""
     condition, one, _ = operands
-    if not _plain(operands[1:]) or condition.ndim != one.ndim:
+    if not _plain(operands[1:]):
         return None
 
     def choose(condition: Any, one: Any, other: Any) -> Any:
@@ -149,7 +149,16 @@ def select(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
             raise Changed
         return host_choice.choose(condition, one, other)
 
-    return choose
+    if condition.ndim == one.ndim:
+        return choose
+    shape = (-1,) + (1,) * (one.ndim - 1)
+
+    def choose_rows(condition: Any, one: Any, other: Any) -> Any:
+        if one.shape != other.shape or condition.shape != one.shape[:1]:
+            raise Changed
+        return host_choice.choose(condition.reshape(shape), one, other)
+
+    return choose_rows if condition.ndim == 1 and one.ndim else None
 
 
 def select_broadcast(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:

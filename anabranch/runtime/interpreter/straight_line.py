@@ -201,7 +201,9 @@ class Straight:
     @property
     def is_best(self) -> bool:
         """Whether a program takes longer to call than it saves, or would be parts of a body whose sizes change."""
-        return self.cost + self.inner_cost < (policy.PARTS_RUN if self.serves_many else policy.PROGRAM_RUN)
+        if self.serves_many:  # whatever it is, what is inside runs by code of its own
+            return self.cost < policy.PARTS_RUN
+        return self.cost + self.inner_cost < policy.PROGRAM_RUN
 
     def run(
         self, values: Sequence[Any], turn: Turn | None = None, recurring: bool = True
@@ -671,7 +673,7 @@ class Builder:
             return None
         form = make(operands, attrs)
         sizes = {i: tuple(np.ravel(operands[i]).tolist()) for i in getattr(make, "sizes", ())}
-        if form is None or not all(known[i] for i in (*getattr(form, "fixes", ()), *sizes)):
+        if form is None or not all(known[i] for i in getattr(form, "fixes", ())):
             return None
         given = [sizes.get(i, value) for i, value in enumerate(operands)]
         alone = len(outputs) == 1
@@ -684,7 +686,10 @@ class Builder:
 
         def call(*operands: Any) -> list[Any]:
             if sizes:
-                operands = tuple([sizes.get(i, value) for i, value in enumerate(operands)])
+                given = list(operands)
+                for i, fixed in sizes.items():
+                    given[i] = fixed if known[i] else tuple(given[i].ravel().tolist())
+                operands = tuple(given)
             found = [form(*operands)] if alone else form(*operands)
             for value, expected in zip(found, forms, strict=True):
                 if not _is_of(value, expected):

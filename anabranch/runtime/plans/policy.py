@@ -22,7 +22,7 @@ from anabranch.core.contract.roles import Role
 from anabranch.core.graph import shared_bodies
 from anabranch.core.graph.body import Body
 from anabranch.core.graph.operation import Operation, Tensor
-from anabranch.core.values import shapes
+from anabranch.core.values import dtypes, shapes
 from anabranch.rewrite import effects
 from anabranch.xla import engine, stored_programs
 
@@ -152,6 +152,13 @@ def cost_of(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> f
     per_element = HOST_PER_DRAW if definition.effect.kind == "random" else HOST_PER_ELEMENT
     per_flop = HOST_PER_INDEXED_FLOP if definition.cost is roles.Cost.INDEXED else HOST_PER_FLOP
     return HOST_OP + elements * per_element + copied * HOST_PER_COPIED + flops * per_flop
+
+
+def cost_in_piece(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> float:
+    """The same in a piece of a step that is small: where no program does better, an op costs a line of code."""
+    only_makes_lists = bool(op._outputs) and all(output.dtype.base is dtypes.variant for output in op._outputs)
+    own = HOST_OP - STRAIGHT_OP if only_makes_lists or _only_moves(op.definition) else 0.0
+    return cost_of(op, plan, known) - own
 
 
 def _only_moves(definition: OpDefinition) -> bool:

@@ -375,7 +375,7 @@ def _small_pieces(plan: Any, apart: set[Operation], known: dict[Tensor, tuple[An
                 touching.add(maker)
     cost: dict[Operation, float] = collections.defaultdict(float)
     for op in head:
-        cost[find(op)] += policy.cost_of(op, plan, known) + policy.cost_of_bodies(op)
+        cost[find(op)] += policy.cost_in_piece(op, plan, known) + policy.cost_of_bodies(op)
     small = {find(op) for op in touching if cost[find(op)] < SMALL}
     return {op for op in head if find(op) in small}
 
@@ -389,7 +389,7 @@ def small_programs(plan: Any, groups: Sequence[list[Operation]]) -> list[list[Op
 
     def is_small(ops: Sequence[Operation]) -> bool:
         pure = all(op.definition.effect.kind == "pure" and not kernels.needs_lax(op.definition) for op in ops)
-        return pure and sum(policy.cost_of(op, plan, known) for op in ops if op.role is not Role.CONSTANT) < SMALL
+        return pure and sum(policy.cost_in_piece(op, plan, known) for op in ops if op.role is not Role.CONSTANT) < SMALL
 
     return [ops for ops in groups if is_small(ops)] if len(groups) > 1 else []
 

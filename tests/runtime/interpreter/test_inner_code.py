@@ -196,3 +196,53 @@ def test_a_function_of_a_dataset_has_conditionals_inside(inner_runs):
             expected = element * 2 if element.sum() > 10 else element + (20 - 1) * element
             np.testing.assert_array_equal(session.run(following), expected)
     assert inner_runs
+
+
+def _places(x, i):
+    """What looks elements up by their places, with places and sizes that are data."""
+    rows = tf.shape(x)[0]
+    best = tf.argmax(x, 1, output_type=tf.int32)
+    at = tf.stack([tf.range(rows), best], 1)
+    picked = tf.gather_nd(x, at)
+    spread = tf.scatter_nd(at, picked, tf.shape(x)) + tf.one_hot(tf.argmin(x, 1), tf.shape(x)[1])
+    chosen = tf.where(tf.equal(best % 2, tf.cast(i % 2, tf.int32)), x, spread)
+    cut = chosen[:, i % 2 :] * tf.transpose(tf.transpose(x)[i % 2 :])
+    return 0.5 * x + tf.reduce_sum(cut, 1, keepdims=True) * 0.01 + spread
+
+
+@pytest.mark.parametrize("special", [None, np.nan, np.inf, -np.inf, np.finfo(np.float32).min])
+def test_places_are_those_of_the_kernels(special, monkeypatch):
+    def run():
+        with tf.Graph().as_default():
+            x = tf.placeholder(tf.float32, [None, None])
+            shapes = [tf.TensorShape([]), tf.TensorShape([None, None])]
+            y = tf.while_loop(lambda i, _: i < 5, lambda i, y: (i + 1, _places(y, i)), [0, x], shape_invariants=shapes)[
+                1
+            ]
+            step = tf.gradients(y, x)
+            with _interpreted() as session:
+                results = []
+                for n in range(12):
+                    given = np.random.RandomState(n).randn(2 + n % 5, 3 + n % 4).astype(np.float32)
+                    if special is not None and n > 3:
+                        given[:, :2] = special
+                    results += session.run([y, step[0]], {x: given})
+                return results
+
+    results = run()
+    _op_by_op(monkeypatch)
+    for one, other in zip(results, run(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_place_that_is_out_of_range_is_told_by_its_op():
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [None, 3])
+        last = tf.placeholder(tf.int32, [])
+        body = lambda i, y: (i + 1, y + tf.gather_nd(x, [[i, 0], [last, i]])[1])  # noqa: E731
+        y = tf.while_loop(lambda i, _: i < 3, body, [0, 0.0])[1]
+        with _interpreted() as session:
+            for rows in (3, 4, 5, 6, 7, 8, 9):
+                assert session.run(y, {x: np.ones((rows, 3)), last: 1}) == 3
+            with pytest.raises(tf.errors.InvalidArgumentError, match="does not index into"):
+                session.run(y, {x: np.ones((5, 3)), last: 5})
