@@ -17,7 +17,7 @@ from typing import Any
 from anabranch.core.contract import faults, kernels
 from anabranch.core.contract.roles import Role
 from anabranch.core.graph.body import Body
-from anabranch.core.graph.body_ops import bodies_of
+from anabranch.core.graph.body_ops import bodies_of, chosen_by_number
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.ops.shared.unchecked import Changed
@@ -42,6 +42,11 @@ def live_outputs(plan: Plan, op: Operation) -> tuple[int, ...]:
     return live
 
 
+def _truth(value: Any) -> bool:
+    """A predicate, mostly a bool."""
+    return bool(value) if not value.ndim and value.dtype.kind == "b" else control.truth(value)
+
+
 class InnerCode:
     """A conditional, loop or call of a body, as a function of the values of :attr:`keys`, which gives those of
     :attr:`given`.
@@ -63,6 +68,8 @@ class InnerCode:
         """Which outputs it gives."""
         uses = bodies_of(op)
         self._is_loop = op.role is Role.LOOP
+        self._is_conditional = op.role is Role.CONDITIONAL
+        self._by_number = self._is_conditional and chosen_by_number(op)
         self._parts = [
             _Part(bodies, use.body, (0,) if self._is_loop and use is uses[0] else self._live) for use in uses
         ]
@@ -96,16 +103,20 @@ class InnerCode:
         read = dict(zip(self._makers, values[len(self._places) :], strict=True)) if self._makers else {}
         if self._is_loop:
             return self._run_loop(turn, operands, read)
-        if self._op.role is Role.CONDITIONAL:
-            (chosen, *operands) = operands
-            return self._parts[control.branch_of(self._op, chosen, len(self._parts))].run(turn, operands, read)
+        if self._is_conditional:
+            chosen = operands.pop(0)
+            if self._by_number:
+                branch = control.branch_of(self._op, chosen, len(self._parts))
+            else:
+                branch = 0 if _truth(chosen) else 1
+            return self._parts[branch].run(turn, operands, read)
         return self._parts[-1].run(turn, operands, read)
 
     def _run_loop(self, turn: Turn, values: list[Any], read: dict[Operation, Any]) -> list[Any]:
         condition, body = self._parts
         live = self._live
         before = turn.inner_cost
-        while control.truth(condition.run(turn, values, read)[0]):
+        while _truth(condition.run(turn, values, read)[0]):
             if turn.token is not None:
                 turn.token.raise_if_cancelled()
             for i, value in zip(live, body.run(turn, values, read), strict=True):
