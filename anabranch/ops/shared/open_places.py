@@ -122,7 +122,7 @@ def one_hot(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
 
 @takes_sizes(1)
 def transpose(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
-    """NumPy refuses what is no permutation, but for places that count from the end."""
+    """NumPy refuses what is not a permutation, but for places that count from the end."""
 
     def turned(x: Any, perm: tuple[int, ...]) -> Any:
         if min(perm, default=0) < 0:
