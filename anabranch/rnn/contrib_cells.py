@@ -205,12 +205,15 @@ class CoupledInputForgetGateLSTMCell(RNNCell):
         initializer: how weights start.
         num_proj: size of the output after a projection; none if None.
         proj_clip: clip the projected output.
-        num_unit_shards: must be 1.
-        num_proj_shards: must be 1.
+        num_unit_shards: number of variables that hold the kernel, cut along its rows.
+        num_proj_shards: number of variables that hold the projection, cut along its rows.
         forget_bias: added to the forget gate.
         state_is_tuple: the state is an `LSTMStateTuple`; else one tensor.
         activation: function of the new value.
         reuse: whether to use variables that exist.
+        layer_norm: whether to normalise gates and the new value.
+        norm_gain: how the gains start.
+        norm_shift: how the shifts start.
     """
 
     def __init__(
@@ -230,16 +233,9 @@ class CoupledInputForgetGateLSTMCell(RNNCell):
         norm_gain: float = 1.0,
         norm_shift: float = 0.0,
     ) -> None:
-        if num_unit_shards != 1 or num_proj_shards != 1 or layer_norm:
-            raise NotImplementedError(
-                errors.message(
-                    f"num_unit_shards={num_unit_shards}, num_proj_shards={num_proj_shards}, layer_norm={layer_norm}",
-                    "whole variables, and no layer normalisation",
-                    "tf.contrib.rnn.LayerNormBasicLSTMCell",
-                )
-            )
-        del norm_gain, norm_shift
         super().__init__(_reuse=reuse)
+        self._shards, self._proj_shards = num_unit_shards, num_proj_shards
+        self._layer_norm, self._norm_gain, self._norm_shift = layer_norm, norm_gain, norm_shift
         self._num_units = num_units
         self._use_peepholes = use_peepholes
         self._initializer = initializer
@@ -267,27 +263,49 @@ class CoupledInputForgetGateLSTMCell(RNNCell):
             m = build("Slice", state, [0, self._num_units], [-1, self.output_size])
         dtype = inputs.dtype.base
         rows, units = inputs.shape.as_list()[-1] + self.output_size, self._num_units
-        kernel = get_variable("kernel", [rows, 3 * units], dtype, initializer=self._initializer)
-        bias = get_variable("bias", [3 * units], dtype, initializer=Constant(0.0))
-        j, f, o = split(product([inputs, m], kernel, bias), 3)
+        kernel = self._joined("W", [rows, 3 * units], dtype, self._shards)
+        bias = get_variable("B", [3 * units], dtype, initializer=Constant(0.0))
+        j, f, o = split(product([inputs, m], kernel, None if self._layer_norm else bias), 3)
+        if self._layer_norm:
+            j, f, o = (self._norm(x, name, dtype) for x, name in ((j, "transform"), (f, "forget"), (o, "output")))
+        seen_by_f = seen_by_o = None
+        if self._use_peepholes:
+            seen_by_f = get_variable("W_F_diag", [units], dtype, initializer=self._initializer)
+            seen_by_o = get_variable("W_O_diag", [units], dtype, initializer=self._initializer)
         f = f + constant(self._forget_bias, dtype)
-        if self._use_peepholes:
-            f = f + get_variable("w_f_diag", [units], dtype, initializer=self._initializer) * c
-        gate = sigmoid(f)
+        gate = sigmoid(f if seen_by_f is None else f + seen_by_f * c)
         new = gate * c + (1 - gate) * self._activation(j)
-        if self._use_peepholes:
-            o = o + get_variable("w_o_diag", [units], dtype, initializer=self._initializer) * new
-        output = sigmoid(o) * self._activation(new)
+        if self._layer_norm:
+            new = self._norm(new, "state", dtype)
+        output = sigmoid(o if seen_by_o is None else o + seen_by_o * new) * self._activation(new)
         if self._num_proj is not None:
-            projection = get_variable(
-                "projection/kernel", [units, self._num_proj], dtype, initializer=self._initializer
-            )
-            output = product([output], projection)
+            output = product([output], self._joined("W_P", [units, self._num_proj], dtype, self._proj_shards))
             if self._proj_clip is not None:
                 output = clip_by_value(output, -self._proj_clip, self._proj_clip)
         if self._state_is_tuple:
             return output, LSTMStateTuple(new, output)
         return output, build("ConcatV2", [new, output], constant(1))
+
+    def _joined(self, name: str, shape: list[int], dtype: Any, shards: int) -> Any:
+        """A matrix that lies in variables of its rows, ``name_0`` and the next."""
+        if shards > shape[0]:
+            raise ValueError(
+                f"Too many shards: shape={shape}, num_shards={shards}\n"
+                + errors.message(f"{shards} shards of {shape[0]} rows", "a row for each", f"at most {shape[0]} shards")
+            )
+        rows = [shape[0] // shards + (shard < shape[0] % shards) for shard in range(shards)]
+        parts = [
+            get_variable(f"{name}_{shard}", [count, shape[1]], dtype, initializer=self._initializer)
+            for shard, count in enumerate(rows)
+        ]
+        return parts[0] if shards == 1 else build("ConcatV2", parts, constant(0))
+
+    def _norm(self, x: Any, scope: str, dtype: Any) -> Any:
+        with variable_scope(scope):
+            shape = [x.shape.as_list()[-1]]
+            gain = get_variable("gamma", shape, dtype, initializer=Constant(self._norm_gain))
+            shift = get_variable("beta", shape, dtype, initializer=Constant(self._norm_shift))
+        return _normalised(x, gain, shift)
 
 
 @public("contrib.rnn.UGRNNCell")
@@ -390,7 +408,8 @@ class AttentionCellWrapper(RNNCell):
         width = self._input_size if self._input_size is not None else inputs.shape.as_list()[1]
         mixed = linear([inputs, attns], width, True)
         output, new_state = self._cell(mixed, state)
-        query = build("ConcatV2", list(new_state), constant(1)) if self._state_is_tuple else new_state
+        parts = nest.flatten(new_state)
+        query = build("ConcatV2", parts, constant(1)) if len(parts) > 1 else parts[0]
         new_attns, new_attn_states = self._attention(query, attn_states)
         with variable_scope("attn_output_projection"):
             output = linear([output, new_attns], self._attn_size, True)

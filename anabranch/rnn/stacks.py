@@ -25,7 +25,7 @@ from anabranch.rnn.cells import (
 )
 from anabranch.rnn.dynamic import best_effort_batch, bidirectional_dynamic_rnn, transposed
 from anabranch.rnn.static import static_bidirectional_rnn
-from anabranch.rnn.wrappers import DropoutWrapper, MultiRNNCell, _Scoped
+from anabranch.rnn.wrappers import DropoutWrapper, MultiRNNCell, _Wrapper
 from anabranch.variables.initializers import Constant
 from anabranch.variables.scope import get_variable, variable_scope
 from anabranch.variables.scope_state import get_variable_scope
@@ -127,7 +127,7 @@ for _dimensions in (1, 2, 3):
 
 
 @public("contrib.rnn.HighwayWrapper")
-class HighwayWrapper(_Scoped):
+class HighwayWrapper(_Wrapper):
     """A cell whose inputs pass through gates to its outputs (Srivastava et al. 2015, arXiv:1505.00387).
 
     Args:
@@ -141,8 +141,8 @@ class HighwayWrapper(_Scoped):
         self._coupled = couple_carry_transform_gates
         self._carry_bias_init = carry_bias_init
 
-    def call(self, inputs: Any, state: Any) -> Any:
-        output, new = self._cell(inputs, state)
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
+        output, new = self._cell(inputs, state, scope=scope) if scope is not None else self._cell(inputs, state)
         inputs.shape.assert_is_compatible_with(output.shape)
         carry = self._gate(inputs, "carry", self._carry_bias_init)
         transform = 1 - carry if self._coupled else self._gate(inputs, "transform", -self._carry_bias_init)

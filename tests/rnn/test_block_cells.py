@@ -160,7 +160,7 @@ def test_highway(coupled):
                 rnn.BasicRNNCell(DEPTH), couple_carry_transform_gates=coupled, carry_bias_init=0.5
             )
             output, _ = cell(tf.constant(x), tf.zeros([BATCH, DEPTH], tf.float64))
-        names = [v.op.name.removeprefix("net/highway_wrapper/") for v in tf.global_variables()]
+        names = [v.op.name.removeprefix("net/") for v in tf.global_variables()]
         gates = ["carry_w", "carry_b", *([] if coupled else ["transform_w", "transform_b"])]
         assert names[2:] == gates
         assert names[:2] == ["basic_rnn_cell/kernel", "basic_rnn_cell/bias"]

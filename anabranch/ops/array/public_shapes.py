@@ -488,23 +488,26 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
         if axis is None:
             data, axis = build("Reshape", data, [-1]), 0
         raw = data._shape
-        if raw is None:
-            raise ValueError(
-                errors.message("a tensor of unknown rank", "a tensor of known rank", "x.set_shape([None, None])")
-            )
-        if not raw:
-            data, raw = build("Reshape", data, [1]), (1,)
-        if not -len(raw) <= axis < len(raw):
-            raise _axis_refused(axis, len(raw))
-        axis %= len(raw)
+        if raw is not None:
+            if not raw:
+                data, raw = build("Reshape", data, [1]), (1,)
+            if not -len(raw) <= axis < len(raw):
+                raise _axis_refused(axis, len(raw))
+            axis %= len(raw)
         times = convert_to_tensor(repeats, name="repeats")
         if times.dtype.base not in (dtypes.int32, dtypes.int64):
             times = build("Cast", times, DstT=dtypes.int32)
-        if times._shape in ((), (1,)):
+        if raw is None and times._shape in ((), (1,)):
+            count = times if times._shape == () else build("Reshape", times, [])
+            size = build("Shape", data, out_type=times.dtype.base)[axis]
+            zero, one = (np.full((), number, times.dtype.base.np) for number in (0, 1))
+            rows = build("FloorDiv", build("Range", zero, build("Mul", size, count), one), build("Maximum", count, one))
+            return build("GatherV2", data, rows, axis)
+        if raw is not None and times._shape in ((), (1,)):
             count = times if times._shape == () else build("Reshape", times, [])
             wide = build("ExpandDims", data, axis + 1)
-            one = [1] * (len(raw) + 1)
-            multiples: list[Any] = [*one[: axis + 1], count, *one[axis + 2 :]]
+            ones = [1] * (len(raw) + 1)
+            multiples: list[Any] = [*ones[: axis + 1], count, *ones[axis + 2 :]]
             wide = build("Tile", wide, convert_to_tensor(multiples, times.dtype.base))
             dims: Sequence[Any] = raw
             if None in raw:

@@ -186,6 +186,7 @@ def sobel_edges(image: Any) -> Tensor:
 
 # -------------------------------------------------------------------------------------------------------------- colours
 _YIQ = np.array([[0.299, 0.59590059, 0.2115], [0.587, -0.27455667, -0.52273617], [0.114, -0.32134392, 0.31119955]])
+_FROM_YIQ = np.array([[1, 1, 1], [0.95598634, -0.27201283, -1.10674021], [0.6208248, -0.64720424, 1.70423049]])
 _YUV = np.array([[0.299, -0.14714119, 0.61497538], [0.587, -0.28886916, -0.51496512], [0.114, 0.43601035, -0.10001026]])
 
 
@@ -203,7 +204,7 @@ def rgb_to_yiq(images: Any) -> Tensor:
 @public("image.yiq_to_rgb")
 def yiq_to_rgb(images: Any) -> Tensor:
     """The inverse of ``tf.image.rgb_to_yiq``."""
-    return _colours(images, np.linalg.inv(_YIQ))
+    return _colours(images, _FROM_YIQ)
 
 
 @public("image.rgb_to_yuv")

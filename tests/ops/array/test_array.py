@@ -202,6 +202,9 @@ def test_values_of_public_functions():
         (tf.repeat([1, 2, 3], 2), np.repeat([1, 2, 3], 2)),
         (tf.repeat(X, [2, 0, 1, 3], axis=1), np.repeat(X, [2, 0, 1, 3], axis=1)),
         (tf.repeat(X, 2, axis=-1), np.repeat(X, 2, axis=-1)),
+        (tf.repeat(tf.placeholder_with_default(X, None), 2, axis=1), np.repeat(X, 2, axis=1)),
+        (tf.repeat(tf.placeholder_with_default(X, None), 0, axis=-1), np.repeat(X, 0, axis=-1)),
+        (tf.repeat(tf.placeholder_with_default(X, None), [2, 0, 1, 3], axis=1), np.repeat(X, [2, 0, 1, 3], axis=1)),
         (
             tf.gather_nd(X, [[[0], [3]], [[1], [1]], [[2], [0]]], batch_dims=1),
             X[np.arange(3)[:, None], [[0, 3], [1, 1], [2, 0]]],
