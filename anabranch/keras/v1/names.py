@@ -1,7 +1,7 @@
 """Which names each namespace of ``tf.keras`` holds in a program of version 1.
 
-What has to do with tensors is of this package. What computes with arrays and files alone (data sets, generators of
-images, texts and sequences, downloads) is Keras 3's own, from the installed package.
+What has to do with tensors is of this package. What computes with arrays and files alone (most data sets, generators
+of images, texts and sequences, downloads) is Keras 3's own, from the installed package.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import types
 from typing import Any
 
 from anabranch.core import errors
-from anabranch.keras import loader
+from anabranch.keras import loader, local_datasets
 from anabranch.keras.v1 import (
     activations,
     applications,
@@ -168,6 +168,8 @@ _NAMES: dict[str, dict[str, Any]] = {
     },
     "regularizers": {**_of(regularizers), **_registered(regularizers.registry)},
     "utils": {name: getattr(utilities, name) for name in utilities.__all__},
+    "datasets.fashion_mnist": {"load_data": local_datasets.load_fashion_mnist},
+    "datasets.mnist": {"load_data": local_datasets.load_mnist},
     "wrappers.scikit_learn": {
         "KerasClassifier": scikit_learn.KerasClassifier,
         "KerasRegressor": scikit_learn.KerasRegressor,

@@ -1,0 +1,48 @@
+"""Sets of images of Keras' folder of downloads."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from anabranch.cli import idx
+
+IMAGES = np.arange(3 * 4, dtype=np.uint8).reshape(3, 2, 2)
+LABELS = np.array([2, 0, 1], np.uint8)
+PROGRAM = """
+import sys
+import anabranch.compat.tensorflow
+import tensorflow as tf
+from tensorflow.keras.datasets import mnist
+(x, y), (v, w) = mnist.load_data()
+print(x.tolist() == [[[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9], [10, 11]]], y.tolist(), v.shape, w.dtype)
+(x, y), (v, w) = tf.keras.datasets.fashion_mnist.load_data()
+print(x.shape, y.tolist(), v.tolist() == x[:1].tolist(), w.shape, x.dtype)
+print("jax" in sys.modules, "keras" in sys.modules)
+"""
+
+
+def test_sets_that_are_there_need_no_keras(tmp_path: Path) -> None:
+    folder = tmp_path / "datasets"
+    (folder / "fashion-mnist").mkdir(parents=True)
+    np.savez(folder / "mnist.npz", x_train=IMAGES, y_train=LABELS, x_test=IMAGES[:1], y_test=LABELS[:1])
+    for part, name in idx.FILES.items():
+        array = IMAGES if "images" in part else LABELS
+        array = array[:1] if "test" in part else array
+        header = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+        with gzip.open(folder / "fashion-mnist" / f"{name}.gz", "wb") as file:
+            file.write(header + array.tobytes())
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, "KERAS_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == ("True [2, 0, 1] (1, 2, 2) uint8\n(3, 2, 2) [2, 0, 1] True (1,) uint8\nFalse False\n")
