@@ -77,7 +77,7 @@ def write_graph(graph_or_graph_def: Any, logdir: str, name: str, as_text: bool =
     """Write a graph (a `Graph` or a GraphDef) to the file ``name`` in the folder ``logdir``, which is made if needed.
 
     Args:
-        graph_or_graph_def: the graph.
+        graph_or_graph_def: the graph; other messages, such as a MetaGraphDef or a SaverDef, are written as they are.
         logdir: folder.
         name: name of the file.
         as_text: as text, else binary.
@@ -89,7 +89,7 @@ def write_graph(graph_or_graph_def: Any, logdir: str, name: str, as_text: bool =
         proto = graph_or_graph_def.as_graph_def()
     else:
         proto = graph_or_graph_def
-        if getattr(getattr(proto, "DESCRIPTOR", None), "name", "") != "GraphDef":
+        if not isinstance(proto, message.Message):
             raise TypeError(
                 errors.message(f"a {type(proto).__name__}", "a tf.Graph or a GraphDef", "pass session.graph")
             )

@@ -94,3 +94,16 @@ def test_text_of_a_graph(tmp_path: Path) -> None:
         assert re.search(r"^node \{", text, re.MULTILINE)
         again = text_format.Parse(text, tf.GraphDef())
         assert again.SerializeToString(deterministic=True) == graph.as_graph_def().SerializeToString(deterministic=True)
+
+
+def test_other_messages_are_written_too(tmp_path: Path) -> None:
+    with tf.Graph().as_default():
+        tf.get_variable("v", [])
+        saver = tf.train.Saver().as_saver_def()
+        meta = tf.train.export_meta_graph()
+    text = Path(tf.train.write_graph(saver, str(tmp_path), "saver.pbtxt")).read_text()
+    assert text_format.Parse(text, type(saver)()) == saver
+    path = tf.train.write_graph(meta, str(tmp_path), "meta.pb", as_text=False)
+    assert tf.MetaGraphDef.FromString(Path(path).read_bytes()) == meta
+    with pytest.raises(TypeError, match=r"a tf\.Graph or a GraphDef"):
+        tf.train.write_graph("graph", str(tmp_path), "x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -495,8 +496,12 @@ def NHWCToNCHW(input_tensor: Any) -> Any:
 
 
 def _make_specific_exception(node_def: Any, op: Any, message: str, error_code: int) -> Exception:
-    """The exception of an error's code."""
-    kind = tf.errors.exception_type_from_error_code(error_code)
+    """The exception of an error's code; one that is not known gives a warning and an `UnknownError` with it."""
+    try:
+        kind = tf.errors.exception_type_from_error_code(error_code)
+    except KeyError:
+        warnings.warn(f"Unknown error code: {error_code}", stacklevel=2)
+        return tf.errors.UnknownError(node_def, op, message, error_code)
     return kind(node_def, op, message)
 
 

@@ -25,6 +25,9 @@ def test_fans_and_types():
         private_names._assert_float_dtype(tf.int32)
     error = private_names._make_specific_exception(None, None, "why", 3)
     assert isinstance(error, tf.errors.InvalidArgumentError)
+    with pytest.warns(UserWarning, match="Unknown error code: 37"):
+        other = private_names._make_specific_exception(None, None, "why", 37)
+    assert (type(other), other.error_code) == (tf.errors.UnknownError, 37)
     assert not private_names.IsMklEnabled()
     assert not private_names.skip_summary()
 
