@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import anabranch as tf
 from anabranch.contrib import util
@@ -21,6 +22,12 @@ def test_values_known_from_the_graph() -> None:
         assert util.constant_value_as_shape(tf.shape(place)).as_list() == [None, 3]
         assert util.constant_value_as_shape(tf.placeholder(tf.int32, [2])).as_list() == [None, None]
         assert util.constant_value_as_shape(tf.placeholder(tf.int32, [None])).ndims is None
+        assert util.constant_value_as_shape(tf.constant(-1)).ndims is None
+        with pytest.raises(ValueError, match=r"Shape \(1, 3\) must have rank 1"):
+            util.constant_value_as_shape(tf.constant([[1, 2, 3]]))
+        for scalar in (tf.constant(3), tf.placeholder(tf.int32, [])):
+            with pytest.raises(ValueError, match="require a statically known scalar with value '-1'"):
+                util.constant_value_as_shape(scalar)
     for value in (3, "a", [1], None):  # what is not a tensor is given back, as TensorFlow 1.15 does
         assert util.constant_value(value) is value
 

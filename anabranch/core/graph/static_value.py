@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.inference import partial_value
 from anabranch.core.graph.operation import Tensor
@@ -36,8 +37,27 @@ def constant_value(tensor: Any, partial: bool = False) -> Any:
 
 @public("contrib.util.constant_value_as_shape")
 def constant_value_as_shape(tensor: Tensor) -> Any:
-    """An integer vector as a TensorShape, as far as its elements are known (-1 counts as unknown)."""
+    """An integer vector as a TensorShape, as far as its elements are known (-1 counts as unknown).
+
+    Raises:
+        ValueError: ``tensor`` has more than one dimension, or none and not the value -1, which is an unknown shape.
+    """
     known = constant_value(tensor, partial=True)
+    rank = tensor.shape.ndims if isinstance(tensor, TensorLike) else np.ndim(tensor)
+    if rank == 0:
+        if known is None or int(known) != -1:
+            given = "unknown value" if known is None else f"value '{known}'"
+            raise ValueError(
+                f"Received a scalar with {given} as shape; require a statically known scalar with value '-1' to "
+                "describe an unknown shape.\n"
+                + errors.message(f"a scalar with {given}", "a vector, or the scalar -1", "tf.expand_dims(size, 0)")
+            )
+        return TensorShape(None)
+    if rank not in (1, None):
+        raise ValueError(
+            f"Shape {tensor.shape} must have rank 1\n"
+            + errors.message(f"a tensor of shape {tensor.shape}", "a vector", "tf.reshape(x, [-1])")
+        )
     if known is None:
         size = tensor.shape.as_list()[0] if tensor.shape.ndims == 1 else None
         return TensorShape(of_rank(size))
