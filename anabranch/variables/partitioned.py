@@ -90,6 +90,36 @@ class PartitionInfo:
         return 0 if dimension is None else self.var_offset[dimension]
 
 
+def _check_parts(shape: Any, dtype: Any, parts: Sequence[Variable], partitions: Sequence[int]) -> None:
+    """ValueError unless the parts say that they are those of a whole of this shape and dtype."""
+
+    def refuse(usual: str, given: str, expected: str, instead: str) -> None:
+        raise ValueError(f"{usual}\n" + errors.message(given, expected, instead))
+
+    if any(count <= 0 for count in partitions):
+        usual = f"partition values must be positive: {partitions}"
+        refuse(usual, f"partitions={partitions}", "a count of parts for each dimension", "partitions=[2, 1]")
+    if not parts:
+        refuse("variable_list may not be empty", "no parts", "at least one variable", "pass the parts")
+    sizes = shapes.as_shape(shape).as_list()
+    for part in parts:
+        if part.dtype.base != dtypes.as_dtype(dtype).base:
+            usual = f"part {part.name!r} of {part.dtype.name}"
+            refuse(usual, usual, f"parts of dtype {dtypes.as_dtype(dtype).name}", "use one dtype")
+        place = part._get_save_slice_info()
+        if place is None:
+            usual = f"All variables must have a save_slice_info available: {[one.name for one in parts]}"
+            given = f"part {part.name!r}, which does not say where it stands in the whole"
+            refuse(usual, given, "parts that know their place", "part._set_save_slice_info(...)")
+        if len(sizes) != len(partitions):
+            usual = f"len(shape) != len(partitions): {sizes} vs. {list(partitions)}"
+            refuse(usual, f"{len(partitions)} counts", f"one for each of {len(sizes)} dimensions", "partitions=[2, 1]")
+        if list(place.full_shape) != sizes:
+            full = [list(one._get_save_slice_info().full_shape) for one in parts]
+            usual = f"All variables' full shapes must match shape: {sizes}; but full shapes were: {full}"
+            refuse(usual, f"part {part.name!r} of a whole of shape {list(place.full_shape)}", f"{sizes}", "shape=...")
+
+
 @public("PartitionedVariable")
 class PartitionedVariable:
     """A variable made of parts; reads as the tensor of them all.
@@ -111,19 +141,7 @@ class PartitionedVariable:
             raise TypeError(errors.message(f"variable_list={variable_list!r}", "a list of variables", "pass the parts"))
         if not isinstance(partitions, (list, tuple)) or not all(isinstance(count, int) for count in partitions):
             raise TypeError(errors.message(f"partitions={partitions!r}", "a list of ints", "one number per dimension"))
-        for part in variable_list:
-            if part.dtype.base != dtypes.as_dtype(dtype).base:
-                raise ValueError(
-                    errors.message(f"part {part.name!r} of {part.dtype.name}", str(dtype), "use one dtype")
-                )
-            if part._get_save_slice_info() is None:
-                raise ValueError(
-                    errors.message(
-                        f"part {part.name!r} without save slice info",
-                        "where it stands in the whole",
-                        "part._set_save_slice_info(...)",
-                    )
-                )
+        _check_parts(shape, dtype, variable_list, partitions)
         self._name = name
         self._shape = shapes.as_shape(shape)
         self._dtype = dtypes.as_dtype(dtype)

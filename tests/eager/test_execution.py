@@ -12,6 +12,7 @@ import pytest
 import warm_python
 
 import anabranch as tf
+from anabranch import control_flow_ops
 from anabranch.core.contract import kernels, opdef
 from anabranch.core.graph import default_graph
 from anabranch.core.graph.build import build_operation
@@ -394,3 +395,24 @@ def test_variables_of_one_kind_are_made_again_and_again(monkeypatch):
         variable = tf.Variable(np.full(50_000, number, np.float32))
         variable.assign(variable + 1.0)
         assert float(variable[-1].numpy()) == number + 1
+
+
+def test_case_where_ops_run_at_once() -> None:
+    """Values and classes of errors are TensorFlow 1.15's."""
+    holds, holds_not = tf.constant(True), tf.constant(False)
+    first, second = (holds, lambda: tf.constant(17)), (holds_not, lambda: tf.constant(23))
+    for pairs in ([first, second], dict([first, second])):
+        assert tf.case(pairs, exclusive=True).numpy() == 17
+        assert tf.case(pairs, default=lambda: tf.constant(-1), exclusive=True).numpy() == 17
+    assert tf.case([second, second], default=lambda: tf.constant(-1), exclusive=True).numpy() == -1
+    with pytest.raises(ValueError, match="Unordered dictionaries are not supported for the `pred_fn_pairs` argument"):
+        tf.case(dict([first, second]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="exclusive=True: more than 1 conditions"):
+        tf.case([first, first], exclusive=True)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="None of conditions evaluated as True"):
+        tf.case([second, second])
+    with pytest.raises(
+        ValueError, match=r"branch indices \(keys\) must form contiguous range of \[0 to 2\) but .* {0,5}"
+    ):
+        tf.switch_case(tf.constant(7), {0: lambda: 1, 5: lambda: 2})
+    assert control_flow_ops.with_dependencies(holds, holds_not) is holds_not

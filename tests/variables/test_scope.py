@@ -239,3 +239,27 @@ def test_old_forms():
     v = tf.get_local_variable("local", [1], initializer=tf.zeros_initializer())
     assert tf.local_variables() == [v]
     assert v not in tf.trainable_variables()
+
+
+def test_parts_of_a_variable_are_checked():
+    part = tf.Variable([0])
+    other = tf.Variable([1])
+
+    def whole(shape, parts, partitions):
+        return tf.PartitionedVariable("whole", shape, tf.int32, parts, partitions)
+
+    with pytest.raises(ValueError, match="variable_list may not be empty"):
+        whole([2], [], [])
+    with pytest.raises(ValueError, match="All variables must have a save_slice_info available"):
+        whole([1], [part], [1])
+    part._set_save_slice_info(tf.Variable.SaveSliceInfo("whole", [2], [0], [1]))
+    other._set_save_slice_info(tf.Variable.SaveSliceInfo("whole", [2], [1], [1]))
+    with pytest.raises(
+        ValueError, match=r"All variables' full shapes must match shape: \[3\]; but .* \[\[2\], \[2\]\]"
+    ):
+        whole([3], [part, other], [2])
+    with pytest.raises(ValueError, match=r"partition values must be positive: \[0\]"):
+        whole([2], [part], [0])
+    with pytest.raises(ValueError, match=r"len\(shape\) != len\(partitions\): \[2\] vs. \[1, 1\]"):
+        whole([2], [part], [1, 1])
+    assert [one.name for one in whole([2], [other, part], [2])] == [part.name, other.name]

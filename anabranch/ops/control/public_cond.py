@@ -270,7 +270,8 @@ def case(
 
     Args:
         pred_fn_pairs: list of pairs of a boolean scalar and a function without arguments, or a dictionary of them. An
-            unordered dictionary is tried in the order of the predicates' names.
+            unordered dictionary is tried in the order of the predicates' names; where ops run at once, it needs
+            ``exclusive``.
         default: function for the case that no predicate holds; without it the step fails then.
         exclusive: the step fails if more than one predicate holds.
         strict: keep a list or tuple of one element; otherwise the element itself is returned.
@@ -304,7 +305,14 @@ def _case_pairs(given: Any, exclusive: bool, name: str) -> list[tuple[Any, Branc
         )
     if isinstance(given, dict):
         items = list(given.items())
-        if not isinstance(given, collections.OrderedDict):
+        if not isinstance(given, collections.OrderedDict) and not current_builder().defers:
+            if not exclusive:
+                raise ValueError(
+                    "Unordered dictionaries are not supported for the `pred_fn_pairs` argument when `exclusive=False` "
+                    "and eager mode is enabled.\n"
+                    + errors.message("a dictionary of pairs", "pairs in an order", "[(x < y, f), (x > z, g)]")
+                )
+        elif not isinstance(given, collections.OrderedDict):
             items.sort(key=lambda item: item[0].name)
             if not exclusive:
                 warnings.warn(
@@ -353,7 +361,7 @@ def _checked_last(pairs: list[tuple[Any, Branch]]) -> Branch:
     pred, fn = pairs[-1]
 
     def last() -> Any:
-        names = ", ".join(getattr(item, "name", repr(item)) for item, _ in pairs)
+        names = _names([item for item, _ in pairs])
         check = build(
             "Assert",
             pred,
@@ -375,10 +383,17 @@ def _behind(leaf: Any) -> Any:
     return composites.rebuilt(value, [build("Identity", part) for part in composites.parts(value)])
 
 
+def _names(predicates: Sequence[Any]) -> str:
+    """Names of predicates; a tensor that has its value already has none."""
+    if not current_builder().defers:
+        return ", ".join("?" for _ in predicates)
+    return ", ".join(getattr(item, "name", repr(item)) for item in predicates)
+
+
 def _at_most_one(predicates: Sequence[Any]) -> Any:
     tensors = [convert_to_tensor(pred) for pred in predicates]
     count = build("Sum", build("Cast", build("Pack", tensors), DstT=dtypes.int32), 0)
-    names = ", ".join(tensor.name for tensor in tensors)
+    names = _names(tensors)
     data = [f"Input error: exclusive=True: more than 1 conditions ({names}) evaluated as True:", build("Pack", tensors)]
     return build("Assert", build("Less", count, 2), data, summarize=len(tensors))
 
@@ -470,7 +485,8 @@ def _numbered(given: Any) -> list[Branch]:
     numbers = sorted(int(key) for key, _ in items)
     if numbers != list(range(len(items))):
         raise ValueError(
-            f"branch indices must form contiguous range of [0 to {len(items)}) but found {numbers}\n"
+            f"branch indices (keys) must form contiguous range of [0 to {len(items)}) but found "
+            f"{{{','.join(map(str, numbers))}}}\n"
             + errors.message(f"branches {numbers}", f"{list(range(len(items)))}", "default= for all other indices")
         )
     return [fn for _, fn in sorted(items, key=lambda item: item[0])]

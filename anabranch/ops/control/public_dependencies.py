@@ -84,6 +84,8 @@ def _after(members: Sequence[Any], device: str, name: str | None) -> Operation:
 @public("control_flow_ops.with_dependencies")
 def with_dependencies(dependencies: Sequence[Any], output_tensor: Any, name: str | None = None) -> Any:
     """``output_tensor`` (a tensor or IndexedSlices), available only after ``dependencies`` have run."""
+    if not current_builder().defers:
+        return output_tensor
     with name_scope(name, "control_dependency", [*dependencies, output_tensor]) as scope:
         builder = current_builder()
         if isinstance(output_tensor, (bool, int, float, complex, str, bytes, list, tuple, np.ndarray, np.generic)):
