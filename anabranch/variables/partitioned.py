@@ -106,7 +106,7 @@ def _check_parts(shape: Any, dtype: Any, parts: Sequence[Variable], partitions: 
         if part.dtype.base != dtypes.as_dtype(dtype).base:
             usual = f"part {part.name!r} of {part.dtype.name}"
             refuse(usual, usual, f"parts of dtype {dtypes.as_dtype(dtype).name}", "use one dtype")
-        place = part._get_save_slice_info()
+        place: Any = part._get_save_slice_info()
         if place is None:
             usual = f"All variables must have a save_slice_info available: {[one.name for one in parts]}"
             given = f"part {part.name!r}, which does not say where it stands in the whole"
@@ -115,7 +115,8 @@ def _check_parts(shape: Any, dtype: Any, parts: Sequence[Variable], partitions: 
             usual = f"len(shape) != len(partitions): {sizes} vs. {list(partitions)}"
             refuse(usual, f"{len(partitions)} counts", f"one for each of {len(sizes)} dimensions", "partitions=[2, 1]")
         if list(place.full_shape) != sizes:
-            full = [list(one._get_save_slice_info().full_shape) for one in parts]
+            places: list[Any] = [one._get_save_slice_info() for one in parts]
+            full = [list(one.full_shape) for one in places if one is not None]
             usual = f"All variables' full shapes must match shape: {sizes}; but full shapes were: {full}"
             refuse(usual, f"part {part.name!r} of a whole of shape {list(place.full_shape)}", f"{sizes}", "shape=...")
 

@@ -36,7 +36,7 @@ def constant_value(tensor: Any, partial: bool = False) -> Any:
 
 
 @public("contrib.util.constant_value_as_shape")
-def constant_value_as_shape(tensor: Tensor) -> Any:
+def constant_value_as_shape(tensor: Any) -> Any:
     """An integer vector as a TensorShape, as far as its elements are known (-1 counts as unknown).
 
     Raises:
