@@ -43,7 +43,8 @@ def constant_value_as_shape(tensor: Any) -> Any:
         ValueError: ``tensor`` has more than one dimension, or none and not the value -1, which is an unknown shape.
     """
     known = constant_value(tensor, partial=True)
-    rank = tensor.shape.ndims if isinstance(tensor, TensorLike) else np.ndim(tensor)
+    static = getattr(tensor, "shape", None)
+    rank = static.ndims if isinstance(static, TensorShape) else np.ndim(tensor)
     if rank == 0:
         if known is None or int(known) != -1:
             given = "unknown value" if known is None else f"value '{known}'"
