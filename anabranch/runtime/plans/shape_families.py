@@ -337,6 +337,18 @@ def batch_axes(plan: Any, inputs: Sequence[Any], needed: Iterable[int]) -> dict[
     return axes
 
 
+def _cuts_into_rows(plan: Any) -> bool:
+    """Whether the size of the batch becomes the length of a list, as that of a sequence does."""
+    known = inferred(plan)
+    for op in plan.analysis.order:
+        key = plan.sources(op)[0] if op.role is Role.LIST_OF_ROWS else None
+        if isinstance(key, Tensor):
+            shape = known[key][0] if key in known else key._shape
+            if shape and shape[0] is None:
+                return True
+    return False
+
+
 def _told(key: Any, known: dict[Tensor, tuple[Any, Any]]) -> bool:
     return isinstance(key, Tensor) and key in known and known[key][1] is not None
 
@@ -454,6 +466,8 @@ class Family:
             varying.forget(varying.changed)
             if pads and self._batch is not None and varying.open.keys() <= self._batch.keys():
                 varying.batch.update(self._batch)
+                if _cuts_into_rows(planned.plan):  # a program for a capacity would be traced for nothing, in a step
+                    varying.stop_padding("its loops take the batch row by row")
             elif self._planned is not None:
                 varying.stopped = self._planned.plan.varying.stopped
             if self._planned is not None:

@@ -318,3 +318,18 @@ def test_a_loop_over_any_length_stays_in_programs_where_the_batch_is_known_in_th
             said = session.explain([best, step], feeds)
         assert "(While)" not in said, said
         assert "While" in said
+
+
+def test_the_length_of_a_sequence_is_not_padded_like_a_batch():
+    """A loop that takes rows one by one cannot be padded: nobody traces a program to find that out."""
+    x = tf.placeholder(tf.float32, [2, None])
+    rows = tf.TensorArray(tf.float32, tf.shape(x)[1]).unstack(tf.transpose(x))
+    total = tf.while_loop(
+        lambda i, _: i < tf.shape(x)[1], lambda i, t: (i + 1, t * 0.5 + rows.read(i)), [0, tf.zeros(2)]
+    )
+    with session() as found:
+        for length in (3, 4, 5, 6, 7, 3, 5):
+            expected = np.float32([sum(0.5**k for k in range(length))] * 2)
+            np.testing.assert_allclose(found.run(total[1], {x: np.ones((2, length))}), expected, rtol=1e-6)
+        (family,) = [family for family in found._worker._families.values() if family is not None]
+        assert family._planned.plan.varying.stopped == "its loops take the batch row by row"
