@@ -19,7 +19,7 @@ from typing import Any
 
 from anabranch.core import device as devices
 from anabranch.core import errors
-from anabranch.core.contract import hooks, inference, opdef
+from anabranch.core.contract import hooks, opdef
 from anabranch.core.contract.api import public
 from anabranch.core.contract.attrs import NamedAttrs
 from anabranch.core.contract.inference import HandleData
@@ -29,10 +29,10 @@ from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.default_graph import get_default_graph, graph_of
 from anabranch.core.graph.graph import GRAPH_DEF_VERSION, Graph
 from anabranch.core.graph.operation import Operation, Tensor
-from anabranch.core.graphdef import calls_by_name, expansion, function_def, import_nodes
+from anabranch.core.graphdef import calls_by_name, expansion, function_def, import_nodes, imported_types
 from anabranch.core.graphdef.import_nodes import Node, Source
 from anabranch.core.protos import graph_pb2
-from anabranch.core.values import dtypes, shapes
+from anabranch.core.values import dtypes
 
 _GROUP = "loc:@"
 
@@ -452,13 +452,13 @@ class _Import:
                     inner.owner = op
             if node.back_edges:
                 back += [(op, position, node.inputs[position]) for position in node.back_edges]
-                _infer_entry(op, node.back_edges)
+                imported_types.infer_entry(op, node.back_edges)
             if groups:
                 colocated.append((op, [names.get(item, item) for item in groups]))
             elif body is None:
                 op._device = devices.resolve(graph._scopes.devices, op)
             if node.output_shapes is not None:
-                _merge_shapes(node, op)
+                imported_types.merge_shapes(node, op)
             ops[node.name] = op
         for op, position, edge in back:
             start = tensors.get(edge)
@@ -548,7 +548,7 @@ class _Import:
         arguments = [
             (arg.name, i, dtype)
             for arg in function.signature.input_arg
-            for i, dtype in enumerate(_arg_dtypes(arg, given))
+            for i, dtype in enumerate(imported_types.arg_dtypes(arg, given))
         ]
         if called:
             outer = [*[None] * (len(arguments) - len(inputs)), *inputs]
@@ -559,7 +559,7 @@ class _Import:
         with graph.building(body), graph.control_dependencies(None), graph.device(None), graph.name_scope(None):
             for position, ((arg_name, i, dtype), source) in enumerate(zip(arguments, outer, strict=True)):
                 attrs = function.arg_attr[position].attr if position in function.arg_attr else {}
-                shape = _listed_shape(attrs, "_output_shapes")
+                shape = imported_types.listed_shape(attrs, "_output_shapes")
                 if source is not None and position not in changed:
                     if shape is None:
                         shape = source._shape
@@ -568,7 +568,7 @@ class _Import:
                 tensor = body.add_arg(dtype, shape, f"{body.name}/{arg_name}")
                 if "_handle_dtypes" in attrs and attrs["_handle_dtypes"].list.type:
                     handle = dtypes.as_dtype(int(attrs["_handle_dtypes"].list.type[0]))
-                    tensor._handle = HandleData(handle, _listed_shape(attrs, "_handle_shapes"))
+                    tensor._handle = HandleData(handle, imported_types.listed_shape(attrs, "_handle_shapes"))
                 elif source is not None and dtype.name in ("resource", "variant"):
                     tensor._handle = source._handle
                 tensors[(arg_name, i)] = tensor
@@ -615,82 +615,6 @@ def _groups(node: Node) -> list[str]:
         return []
     groups = [item[len(_GROUP) :] for item in listed if isinstance(item, str) and item.startswith(_GROUP)]
     return [name for name in groups if name != node.name]
-
-
-def _listed_shape(attrs: Any, key: str) -> shapes.RawShape:
-    return shapes.as_raw(attrs[key].list.shape[0]) if key in attrs and attrs[key].list.shape else None
-
-
-def _arg_dtypes(arg: Any, given: dict[str, Any]) -> list[dtypes.DType]:
-    """Dtypes of the tensors that an argument of a function's signature stands for."""
-
-    def of_call(key: str, kind: type, expected: str) -> Any:
-        value = given.get(key)
-        if isinstance(value, kind):
-            return value
-        raise ValueError(
-            errors.message(f"a call with {key} = {value!r} for the argument {arg.name!r}", expected, "give it a value")
-        )
-
-    if arg.type_list_attr:
-        return list(of_call(arg.type_list_attr, tuple, "a list of types"))
-    dtype = of_call(arg.type_attr, dtypes.DType, "a type") if arg.type_attr else dtypes.as_dtype(int(arg.type))
-    if arg.is_ref:
-        dtype = dtype._as_ref
-    count = of_call(arg.number_attr, int, "a number") if arg.number_attr else 1
-    if not 0 <= count <= import_nodes.MOST_TENSORS:
-        raise ValueError(
-            errors.message(
-                f"{arg.number_attr} = {count} tensors for the argument {arg.name!r}",
-                f"a number up to {import_nodes.MOST_TENSORS}",
-                "as many as the call gives",
-            )
-        )
-    return [dtype] * count
-
-
-class _EntryContext(inference.ShapeContext):
-    """See nothing of the inputs that back edges bring."""
-
-    __slots__ = ("hidden",)
-    hidden: tuple[int, ...]
-
-    def _partial(self, position: int) -> Any:
-        return None if position in self.hidden else super()._partial(position)
-
-    def _handle(self, position: int) -> HandleData | None:
-        return None if position in self.hidden else super()._handle(position)
-
-
-def _infer_entry(op: Operation, hidden: tuple[int, ...]) -> None:
-    """Shapes of an op whose back edges are not there yet: what comes over them may have any shape."""
-    known = [None if i in hidden else tensor._shape for i, tensor in enumerate(op._inputs)]
-    context = _EntryContext(op.definition, op._attrs, op._inputs, known)
-    context.hidden = hidden
-    for output, raw in zip(op._outputs, inference.infer(op.definition, context, len(op._outputs)), strict=True):
-        output._shape = raw
-        output._known = None  # a value that changes from one iteration to the next
-
-
-def _merge_shapes(node: Node, op: Operation) -> None:
-    """Refine static shapes by the ``_output_shapes`` that the file gives."""
-    listed = [shapes.as_raw(shape) for shape in node.output_shapes or ()]
-    if not listed:
-        return
-    problem = f"{len(listed)} shapes for {len(op._outputs)} outputs" if len(listed) != len(op._outputs) else ""
-    for tensor, shape in zip(op._outputs, listed, strict=False):
-        if not shapes.is_compatible(tensor._shape, shape):
-            problem = f"{shapes.show(shape)} for output {tensor.value_index}, which is {shapes.show(tensor._shape)}"
-        elif not problem:
-            tensor._shape = shapes.merge(tensor._shape, shape)
-    if problem:
-        raise import_nodes.refuse(
-            node.proto,
-            f"_output_shapes {problem}",
-            "shapes that agree with the op's",
-            "delete the attribute: del node.attr['_output_shapes']",
-            f"Node {node.name!r} has an _output_shapes attribute inconsistent with the GraphDef",
-        )
 
 
 __all__ = ["import_graph_def"]
