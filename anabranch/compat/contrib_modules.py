@@ -141,6 +141,10 @@ _TEXT = {
     "optimizer_v2": """
     .: adadelta adagrad adam gradient_descent momentum optimizer_v2 optimizer_v2_symbols rmsprop
     """,
+    "kernel_methods": """
+    python: losses
+    python.mappers: dense_kernel_mapper random_fourier_features
+    """,
     "periodic_resample": """
     python.ops: periodic_resample_op
     """,

@@ -213,4 +213,91 @@ def _decode(potentials: Any, params: Any, sequence_length: Any) -> tuple[Any, An
     return tags, tf.reduce_max(best, 1)
 
 
+class _Cell(tf.nn.rnn_cell.RNNCell):
+    """A cell whose state is as wide as there are tags."""
+
+    def __init__(self, tags: int) -> None:
+        super().__init__()
+        self._num_tags = tags
+
+    @property
+    def state_size(self) -> int:
+        return self._num_tags
+
+    @property
+    def output_size(self) -> int:
+        return self._num_tags
+
+
+class _OfTransitions(_Cell):
+    def __init__(self, transition_params: Any) -> None:
+        tags = transition_params.get_shape().as_list()[0]
+        super().__init__(tags)
+        self._transition_params = tf.expand_dims(transition_params, 0)
+
+    def _scores(self, state: Any) -> Any:
+        """The score of each tag behind each, ``[batch, before, tag]``."""
+        return tf.expand_dims(state, 2) + self._transition_params
+
+
+@public("contrib.crf.CrfForwardRnnCell")
+class CrfForwardRnnCell(_OfTransitions):
+    """A cell that sums over all sequences: its state is the logarithm of the sum of those that end in each tag.
+
+    Args:
+        transition_params: ``[tags, tags]``.
+
+    Example:
+        >>> import anabranch as tf
+        >>> with tf.Graph().as_default():
+        ...     cell = tf.contrib.crf.CrfForwardRnnCell(tf.zeros([3, 3]))
+        ...     _, alphas = tf.nn.dynamic_rnn(cell, tf.zeros([2, 4, 3]), initial_state=tf.zeros([2, 3]))
+        >>> alphas.shape.as_list()
+        [2, 3]
+    """
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        alphas = inputs + tf.reduce_logsumexp(self._scores(state), [1])
+        return alphas, alphas
+
+
+@public("contrib.crf.CrfDecodeForwardRnnCell")
+class CrfDecodeForwardRnnCell(_OfTransitions):
+    """A cell that finds the best sequence: its state is the best score of those that end in each tag.
+
+    Its output is the tag before, int32 ``[batch, tags]``.
+
+    Args:
+        transition_params: ``[tags, tags]``.
+    """
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        scores = self._scores(state)
+        return tf.argmax(scores, 1, output_type=tf.int32), inputs + tf.reduce_max(scores, [1])
+
+
+@public("contrib.crf.CrfDecodeBackwardRnnCell")
+class CrfDecodeBackwardRnnCell(_Cell):
+    """A cell that goes back along the best sequence: its inputs are the tags before, its state the tag ``[batch, 1]``.
+
+    Args:
+        num_tags: number of tags.
+    """
+
+    def __init__(self, num_tags: int) -> None:
+        super().__init__(num_tags)
+
+    @property
+    def state_size(self) -> int:
+        return 1
+
+    @property
+    def output_size(self) -> int:
+        return 1
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        tags = tf.batch_gather(inputs, state)
+        return tags, tags
+
+
 __getattr__, __dir__ = api.module_attributes("contrib.crf")

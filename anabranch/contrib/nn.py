@@ -9,6 +9,7 @@ import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract import api
 from anabranch.core.contract.api import public
+from anabranch.ops.nn.public_sampled_losses import compute_sampled_logits
 
 _DROPPED = -1.7580993408473766
 """What SELU tends to for small inputs: -scale * alpha of Klambauer et al. (2017)."""
@@ -115,6 +116,152 @@ def fwd_gradients(ys: Any, xs: Any, grad_xs: Any = None, assert_unused: bool = F
     for x, gradient in zip(xs, backward, strict=True):
         gradient.set_shape(x.shape)
     return list(tf.gradients(backward, factors, grad_ys=grad_xs))
+
+
+@public("contrib.nn.sampled_sparse_softmax_loss")
+def sampled_sparse_softmax_loss(
+    weights: Any,
+    biases: Any,
+    labels: Any,
+    inputs: Any,
+    num_sampled: int,
+    num_classes: int,
+    sampled_values: Any = None,
+    remove_accidental_hits: bool = True,
+    partition_strategy: str = "mod",
+    name: str = "sampled_sparse_softmax_loss",
+) -> Any:
+    """The softmax loss of one class for each example, among a sample of the others; for training alone.
+
+    Args:
+        weights: ``[num_classes, dim]``, or a list of parts of it.
+        biases: ``[num_classes]``.
+        labels: int64 ``[batch, 1]``.
+        inputs: ``[batch, dim]``.
+        num_sampled: how many classes are drawn for a batch.
+        num_classes: how many there are.
+        sampled_values: what a ``tf.nn.*_candidate_sampler`` gives; that of the log-uniform one if None.
+        remove_accidental_hits: whether a drawn class that is an example's own is left out.
+        partition_strategy: ``"mod"`` or ``"div"``: how rows lie in the parts.
+        name: of the operations.
+
+    Returns:
+        ``[batch]``, the losses.
+    """
+    logits, _ = compute_sampled_logits(
+        weights=weights,
+        biases=biases,
+        labels=labels,
+        inputs=inputs,
+        num_sampled=num_sampled,
+        num_classes=num_classes,
+        num_true=1,
+        sampled_values=sampled_values,
+        subtract_log_q=True,
+        remove_accidental_hits=remove_accidental_hits,
+        partition_strategy=partition_strategy,
+        name=name,
+    )
+    first = tf.zeros([tf.shape(logits)[0]], tf.int64)  # where the logit of the example's own class stands
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=first, logits=logits)
+
+
+@public("contrib.nn.rank_sampled_softmax_loss")
+def rank_sampled_softmax_loss(
+    weights: Any,
+    biases: Any,
+    labels: Any,
+    inputs: Any,
+    num_sampled: int,
+    num_resampled: int,
+    num_classes: int,
+    num_true: int,
+    sampled_values: Any,
+    resampling_temperature: Any,
+    remove_accidental_hits: bool,
+    partition_strategy: str,
+    name: str | None = None,
+) -> Any:
+    """The softmax loss among those of a sample of classes that the batch takes for the likeliest (Bai et al., 2017).
+
+    Args:
+        weights: ``[num_classes, dim]``, or a list of parts of it.
+        biases: ``[num_classes]``.
+        labels: int64 ``[batch, num_true]``.
+        inputs: ``[batch, dim]``.
+        num_sampled: how many classes are drawn for a batch.
+        num_resampled: how many of them are kept: those whose logits, exponentiated and summed over the batch, are
+            largest.
+        num_classes: how many there are.
+        num_true: how many classes an example has.
+        sampled_values: what a ``tf.nn.*_candidate_sampler`` gives; that of the learned one if None.
+        resampling_temperature: a scalar: what logits are divided by for that.
+        remove_accidental_hits: whether a class that is an example's own is left out.
+        partition_strategy: ``"mod"`` or ``"div"``: how rows lie in the parts.
+        name: of the operations.
+
+    Returns:
+        ``[batch]``, the losses.
+
+    Raises:
+        ValueError: more are kept than drawn, or drawn than there are; or another strategy.
+    """
+    for wrong, problem, instead in (
+        (
+            num_sampled > num_classes,
+            f"num_sampled ({num_sampled}) cannot be greater than num_classes ({num_classes})",
+            f"num_sampled={num_classes}",
+        ),
+        (
+            num_sampled <= num_resampled,
+            f"num_resampled ({num_resampled}) must be less than num_sampled ({num_sampled})",
+            f"num_resampled={num_sampled - 1}",
+        ),
+        (
+            partition_strategy not in ("div", "mod"),
+            f"unsupported partition_strategy ({partition_strategy})",
+            "partition_strategy='mod'",
+        ),
+    ):
+        if wrong:
+            raise ValueError(
+                f"{problem}\n"
+                + errors.message(problem, "num_resampled < num_sampled <= num_classes, and 'div' or 'mod'", instead)
+            )
+    with tf.name_scope(name, "rank_sampled_softmax_loss") as name:
+        if not sampled_values:
+            sampled_values = tf.nn.learned_unigram_candidate_sampler(
+                labels, num_true, num_sampled, unique=True, range_max=num_classes
+            )
+        kept = _likeliest(
+            weights, biases, inputs, sampled_values, num_resampled, resampling_temperature, partition_strategy
+        )
+        return tf.nn.sampled_softmax_loss(
+            weights,
+            biases,
+            labels,
+            inputs,
+            num_resampled,
+            num_classes,
+            num_true=num_true,
+            sampled_values=kept,
+            remove_accidental_hits=remove_accidental_hits,
+            partition_strategy=partition_strategy,
+            name=name,
+        )
+
+
+def _likeliest(
+    weights: Any, biases: Any, inputs: Any, sampled_values: Any, count: int, temperature: Any, strategy: str
+) -> tuple[Any, Any, Any]:
+    """The drawn classes that a batch takes for the likeliest, with how often classes are expected."""
+    drawn, expected, drawn_expected = (tf.stop_gradient(value) for value in sampled_values)
+    drawn = tf.cast(drawn, tf.int64)
+    rows = tf.nn.embedding_lookup(weights, drawn, partition_strategy=strategy)
+    logits = tf.reduce_logsumexp(tf.matmul(rows, inputs / temperature, transpose_b=True), 1)
+    logits += tf.reshape(tf.nn.embedding_lookup(biases, drawn, partition_strategy=strategy), [-1]) / temperature
+    _, kept = tf.nn.top_k(logits, count, sorted=False)
+    return tf.gather(drawn, kept), expected, tf.gather(drawn_expected, kept)
 
 
 api.publish_as("contrib.nn.conv1d_transpose", tf.nn.conv1d_transpose)

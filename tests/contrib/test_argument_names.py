@@ -78,8 +78,6 @@ def test_small_lists(session):
     assert tf.make_tensor_proto([1], shape=[4], allow_broadcast=True).int_val == [1]
     x = tf.ones([1, 4, 4, 1])
     assert tf.nn.max_pool2d(x, 2, 2, "SAME").shape.as_list() == [1, 2, 2, 1]
-    with pytest.raises(NotImplementedError, match="layer_norm=True"):
-        tf.contrib.rnn.CoupledInputForgetGateLSTMCell(3, layer_norm=True)
     labels, predictions = tf.contrib.framework.remove_squeezable_dimensions(tf.ones([3, 1]), tf.ones([3]))
     assert [labels.shape.as_list(), predictions.shape.as_list()] == [[3], [3]]
     tables = []
