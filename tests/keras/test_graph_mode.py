@@ -263,7 +263,7 @@ def test_files(tmp_path):
 
 def test_wrong_data():
     model = dense()
-    with pytest.raises(RuntimeError, match="You must compile a model before training"):
+    with pytest.raises(RuntimeError, match="You must compile your model before training"):
         model.fit(X, Y, **QUIET)
     model.compile("sgd", "mse")
     with pytest.raises(ValueError, match=r"expected dense_input to have shape \(4,\) but got array with shape \(3,\)"):

@@ -552,7 +552,8 @@ class Function:
 
     def __call__(self, inputs: Any) -> Any:
         given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-        pairs = [(place, value) for place, value in zip(self.inputs, given, strict=True) if place is not None]
+        # As in TensorFlow, further values are not looked at, and the session names a tensor that has none.
+        pairs = [(place, value) for place, value in zip(self.inputs, given, strict=False) if place is not None]
         feeds = [place for place, _ in pairs]
         session = state.get_session(given)
         key = (id(session), len(feeds))

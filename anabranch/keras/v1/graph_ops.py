@@ -61,7 +61,7 @@ class TensorFlowOpLayer(Layer):
     def of_op(cls, op: Any, places: list[int]) -> Any:
         """The layer of an op whose inputs at ``places`` come from other layers."""
         layer = cls.__new__(cls)
-        name = state.unique_name(f"{_PREFIX}{op.name.replace('/', '_')}", zero_based=True)
+        name = state.unique_name(f"{_PREFIX}{op.name}", zero_based=True)
         Layer.__init__(layer, name=name)
         layer._begin(op.definition, dict(op._attrs), op.name)
         layer._op = op
@@ -83,6 +83,12 @@ class TensorFlowOpLayer(Layer):
             arrays = state.values_of([self._op.inputs[i] for i in self._fixed])
             self._constants = dict(zip(self._fixed, arrays, strict=True))
         return self._constants
+
+    @property
+    def output_shape(self) -> Any:
+        """Shapes of the outputs, as tuples in a list."""
+        shape = super().output_shape
+        return shape if isinstance(shape, list) else [shape]
 
     def call(self, inputs: Any) -> Any:
         """Apply the op to other tensors."""

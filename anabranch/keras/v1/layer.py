@@ -413,7 +413,8 @@ class Layer(Called, Weights):
         """
         if not self.built:
             raise ValueError(
-                f"You tried to call `count_params` on {self.name}, but the layer isn't built.\n"
+                f"You tried to call `count_params` on {self.name}, but the layer isn't built. You can build it "
+                f"manually via: `{self.name}.build(batch_input_shape)`.\n"
                 + errors.message(
                     "a layer without weights yet", "a layer that is built", "layer.build(batch_input_shape)"
                 )

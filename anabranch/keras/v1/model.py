@@ -149,7 +149,7 @@ class Model(Network):
     def _ready(self, kind: str, inputs: list[Any]) -> None:
         if kind != "predict" and self.optimizer is None:
             raise RuntimeError(
-                "You must compile a model before training/testing. Use `model.compile(optimizer, loss)`.\n"
+                "You must compile your model before training/testing. Use `model.compile(optimizer, loss)`.\n"
                 + errors.message("a model that is not compiled", "a compiled model", "model.compile('sgd', 'mse')")
             )
         if self.inputs is None:
@@ -200,10 +200,8 @@ class Model(Network):
     @property
     def metrics_names(self) -> list[str]:
         """Names of what training reports."""
-        if self._compiled is None:
-            return []
-        added = [name for name, _ in self._metric_tensors()]
-        return [*self._compiled.metric_names, *added]
+        own = ["loss"] if self._compiled is None else self._compiled.metric_names
+        return [*own, *[name for name, _ in self._metric_tensors()]]
 
     @property
     def metrics(self) -> list[Any]:
@@ -426,7 +424,7 @@ class Model(Network):
         for step, (size, batch) in enumerate(data.batches()):
             running.call("on_predict_batch_begin", step, {"batch": step, "size": size})
             parts.append(self._run("predict", batch))
-            running.call("on_predict_batch_end", step, {"batch": step, "size": size})
+            running.call("on_predict_batch_end", step, {"batch": step, "size": size, "outputs": list(parts[-1])})
         running.call("on_predict_end")
         data.close()
         return single([np.concatenate(group) for group in zip(*parts, strict=True)])

@@ -7,6 +7,7 @@ depth.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,13 @@ from anabranch.keras.v1.layer import (
 from anabranch.keras.v1.nodes import KerasHistory, Node, single
 from anabranch.keras.v1.weights import reachable
 from anabranch.variables import tracking
+
+
+def has_weights(layer: Any) -> bool:
+    """Whether a layer has weights by now."""
+    with contextlib.suppress(ValueError):  # one that is not built yet, and does not tell
+        return bool(layer.weights)
+    return False
 
 
 @registry.add()
@@ -323,7 +331,7 @@ class Network(Layer):
         """Name the layers as TensorFlow's checkpoints do, those with weights by numbers of their own first."""
         named: dict[str, Any] = {}
         for i, layer in enumerate(layers):
-            if layer.weights:
+            if has_weights(layer):
                 weighted = sum(name.startswith("layer_with_weights-") for name in named)
                 named[f"layer_with_weights-{weighted}"] = layer
             named[f"layer-{i}"] = layer
@@ -339,9 +347,33 @@ class Network(Layer):
         object.__setattr__(self, "_children", {**named, **others})
         tracking.joined()
 
+    def _assert_weights_created(self) -> None:
+        """Refuse to tell the weights of a class with a `build` of its own (such as `Sequential`) that has not run."""
+        if not self._is_graph_network and not self.built and "build" in type(self).__dict__:
+            raise ValueError(
+                f"Weights for model {self.name} have not yet been created. Weights are created when the Model is first "
+                "called on inputs or `build()` is called with an `input_shape`.\n"
+                + errors.message(
+                    f"the weights of {self.name!r}", "a model that is built", "model.build((None, 3)), or a call"
+                )
+            )
+
+    @property
+    def trainable_weights(self) -> list[Any]:
+        """Variables that optimizers change."""
+        self._assert_weights_created()
+        return super().trainable_weights
+
+    @property
+    def non_trainable_weights(self) -> list[Any]:
+        """The other variables."""
+        self._assert_weights_created()
+        return super().non_trainable_weights
+
     @property
     def weights(self) -> list[Any]:
         """All variables, layer by layer."""
+        self._assert_weights_created()
         own = [*self._own_trainable, *self._own_frozen]
         return list({id(w): w for w in [*own, *self._nested("weights")]}.values())
 

@@ -68,7 +68,7 @@ class Called:
     def _node(self, index: int, attribute: str) -> Node:
         if not self._inbound_nodes:
             raise AttributeError(
-                f"The layer {self.name} has never been called and thus has no defined {attribute}.\n"
+                f"The layer {self.name} has never been called and thus has no defined {attribute.replace('_', ' ')}.\n"
                 + errors.message(f"{attribute} of layer {self.name}", "a layer that was called on an Input", "layer(x)")
             )
         if index >= len(self._inbound_nodes):

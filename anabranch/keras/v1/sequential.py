@@ -12,7 +12,7 @@ from anabranch.core.values import nest
 from anabranch.keras.v1 import objects, state
 from anabranch.keras.v1.layer import Layer, registry
 from anabranch.keras.v1.model import Model
-from anabranch.keras.v1.network import Input, InputLayer
+from anabranch.keras.v1.network import Input, InputLayer, has_weights
 from anabranch.layers.base import Layer as ScopedLayer
 
 
@@ -44,6 +44,8 @@ class Sequential(Model):
     """
 
     _keeps_layers = True
+    _build_input_shape: tuple[int | None, ...] | None
+    """For which inputs the weights were made, of a model that came without an input."""
 
     def __init__(self, layers: Any = None, name: str | None = None) -> None:
         self._init_own(name=name)
@@ -51,6 +53,7 @@ class Sequential(Model):
         object.__setattr__(self, "_call_arguments", ["inputs", "training", "mask"])
         self._has_input = False
         self._is_deferred = False
+        object.__setattr__(self, "_build_input_shape", None)
         for layer in layers or []:
             self.add(layer)
 
@@ -135,7 +138,7 @@ class Sequential(Model):
             super()._name_layers(layers)
             return
         numbered = {f"layer-{i}": layer for i, layer in enumerate(self.layers)}
-        weighted = [layer for layer in self.layers if layer.weights]
+        weighted = [layer for layer in self.layers if has_weights(layer)]
         self._take_names({**numbered, **{f"layer_with_weights-{i}": layer for i, layer in enumerate(weighted)}})
 
     def pop(self) -> None:
@@ -174,6 +177,7 @@ class Sequential(Model):
                     + errors.message("build() of a model without inputs", "a shape", "model.build((None, 3))")
                 )
             return
+        object.__setattr__(self, "_build_input_shape", tuple(tf.TensorShape(input_shape).as_list()))
         super().build(input_shape)
         self._name_layers(self._layers)
 
@@ -194,6 +198,7 @@ class Sequential(Model):
             return
         own = self.layers
         (x,) = arrays
+        object.__setattr__(self, "_build_input_shape", (None, *np.shape(x)[1:]))
         kind = x.dtype.name if x.dtype in (np.int32, np.int64) else state.floatx()
         with state.graph().as_default():
             y = Input(batch_shape=(None, *np.shape(x)[1:]), dtype=kind, name=f"input_{state.get_uid('input')}")
@@ -232,6 +237,8 @@ class Sequential(Model):
             "name": self.name,
             "layers": [objects.serialize_keras_object(layer) for layer in self.layers],
         }
+        if self._build_input_shape is not None:
+            config["build_input_shape"] = self._build_input_shape
         return config
 
     @classmethod

@@ -393,6 +393,8 @@ class Lambda(Layer):
         """What is needed to make the layer anew: Python functions as the bytes of their code."""
         config: dict[str, Any] = super().get_config()
         for name, item in (("function", self.function), ("output_shape", self._output_shape), ("mask", self.mask)):
+            if name == "mask" and item is None:  # TensorFlow expects to read what is there
+                continue
             config[name], kind = _written(item)
             if name != "mask" or kind is not None:
                 config[f"{name}_type"] = kind or "raw"

@@ -105,13 +105,7 @@ def save_weights(model: Any, filepath: Any, overwrite: bool = True, save_format:
             f"Unknown format {save_format!r}. Was expecting one of {{'tf', 'h5'}}.\n"
             + errors.message(repr(save_format), "'tf' or 'h5'", "save_format='h5'")
         )
-    if not model.built:
-        raise ValueError(
-            "Weights for model have not yet been created. Weights are created when the Model is "
-            "first called on inputs or "
-            "`build()` is called with an `input_shape`.\n"
-            + errors.message("a model without weights", "a model that is built", "model.build((None, 3))")
-        )
+    model._assert_weights_created()
     if not _may_write(path if as_hdf5 else f"{path}.index", overwrite):
         return
     if as_hdf5:
@@ -273,7 +267,7 @@ def save_model(
         raise ValueError(
             errors.message(f"save_format={save_format!r}, signatures", "'h5', or 'tf'", "save_format='h5'")
         )
-    if not model._is_graph_network:
+    if not model._is_graph_network and not hasattr(model, "_build_input_shape"):
         raise NotImplementedError(
             "Saving the model to HDF5 format requires the model to be a Functional model or a "
             "Sequential model. It does not "
@@ -359,6 +353,12 @@ def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True) 
 
 def _restore_optimizer(model: Any, optimizer: Any, arrays: list[Any]) -> None:
     if isinstance(optimizer, optimizers.TFOptimizer):
+        return
+    if not model._is_graph_network:
+        tf.logging.warning(
+            "Sequential models without an `input_shape` passed to the first layer cannot reload their optimizer "
+            "state. As a result, your model is starting with a freshly initialized optimizer."
+        )
         return
     with tf.name_scope("training/" + optimizer._name):
         optimizer._create_slots(model._collected_trainable_weights)
