@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from anabranch.core.contract import inference
 from anabranch.core.contract.api import public, public_op
 from anabranch.core.contract.opdef import DERIVED, PURE, Float, Op, Type, define
@@ -113,7 +115,11 @@ class LeakyRelu(Op):
 
     def kernel(ctx, inputs, attrs):
         (x,) = inputs
-        return _choose(ctx, x > 0, x, x * constant(x, attrs["alpha"]))
+        alpha = constant(x, attrs["alpha"])
+        if ctx.host and x.ndim and 0 < alpha <= 1:  # the larger one, to the bit
+            bent = x * alpha
+            return np.maximum(x, bent, out=bent)
+        return _choose(ctx, x > 0, x, x * alpha)
 
     def gradient(op, grad):
         return [build("LeakyReluGrad", grad, op.inputs[0], alpha=op.get_attr("alpha"))]

@@ -25,6 +25,7 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.values import dtypes, shapes
 from anabranch.rewrite import effects
 from anabranch.xla import engine, stored_programs
+from anabranch.xla.onednn import library
 
 # Microseconds, from measurements on two x86 cores (docs/notes/0004-tiers.md).
 HOST_OP = 8.0
@@ -33,6 +34,8 @@ HOST_PER_ELEMENT = 0.0015
 HOST_PER_COPIED = 0.003
 """An element of a variable that is written as a whole, which the interpreter copies to memory that is new."""
 HOST_PER_FLOP = 0.00002
+HOST_PER_FLOP_BY_LIBRARY = 0.000008
+"""The same of a convolution that oneDNN computes."""
 HOST_PER_INDEXED_FLOP = 0.0003
 """The same for ops that look their operands up element by element."""
 HOST_PER_DRAW = 0.011
@@ -62,7 +65,7 @@ COMPILE_OP = 19_000.0
 COMPILE_PRODUCT = 59_000.0
 """The same for a matrix product."""
 COMPILE_WINDOWS = 150_000.0
-"""The same for products over windows, which become many ops of XLA's."""
+"""The same for products over windows, which become many ops of XLA's; where oneDNN computes them, they are one call."""
 COMPILE_LARGE_OP = 80_000.0
 """The same for an op that looks up or adds up rows by their numbers: its checks and loops are much code; and for any op
 that draws."""
@@ -151,6 +154,8 @@ def cost_of(op: Operation, plan: Any, known: dict[Tensor, tuple[Any, Any]]) -> f
             flops = 0.0  # of shapes that the op refuses when it runs
     per_element = HOST_PER_DRAW if definition.effect.kind == "random" else HOST_PER_ELEMENT
     per_flop = HOST_PER_INDEXED_FLOP if definition.cost is roles.Cost.INDEXED else HOST_PER_FLOP
+    if definition.cost is roles.Cost.WINDOWS and _by_library(op):
+        per_flop = HOST_PER_FLOP_BY_LIBRARY
     return HOST_OP + elements * per_element + copied * HOST_PER_COPIED + flops * per_flop
 
 
@@ -219,8 +224,13 @@ def _compiling(op: Operation, known: dict[Tensor, tuple[Any, Any]], forms: set[A
         return COMPILE_PRODUCT_AGAIN if is_product else COMPILE_AGAIN
     forms.add(form)
     if definition.cost is roles.Cost.WINDOWS:
-        return COMPILE_WINDOWS
+        return COMPILE_PRODUCT if _by_library(op) else COMPILE_WINDOWS
     return COMPILE_PRODUCT if is_product else COMPILE_OP
+
+
+def _by_library(op: Operation) -> bool:
+    """Whether oneDNN is there for the convolutions of an op."""
+    return op._outputs[0].dtype.base is dtypes.float32 and not isinstance(library.found(), str)
 
 
 def _of_loops(ops: int) -> float:

@@ -404,6 +404,16 @@ def test_combinations_of_embeddings(combiner, weighted):
         close(found[row], total / by)
 
 
+@pytest.mark.parametrize("alpha", [0.2, 0.01, 1.0, 0.0, 1.5, -0.5])
+def test_a_bent_line_is_the_same_to_the_bit_by_whichever_form(alpha):
+    tiny = np.finfo(np.float32).smallest_subnormal
+    x = np.array([0.0, -0.0, tiny, -tiny, 1.5, -1.5, 3e38, -3e38, np.inf, -np.inf, np.nan], np.float32)
+    with np.errstate(all="ignore"):
+        expected = np.where(x > 0, x, x * np.float32(alpha))
+    found = run_op("LeakyRelu", x, tier="host", alpha=alpha)
+    np.testing.assert_array_equal(found.view(np.int32), expected.view(np.int32))
+
+
 # ----------------------------------------------------------------------------------------------------------- small ones
 def test_small_functions():
     found = run(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import anabranch as tf
 from anabranch.core.graph.build import build as build_op
+from anabranch.runtime.plans import policy
 
 
 def host_ops(session, fetches, feeds):
@@ -181,6 +184,22 @@ def test_the_cost_of_a_step_whose_shapes_come_several_at_once():
         assert [value.shape for value in found] == [(2, 6, 5, 2), (3, 3, 2, 4)]
         assert found[0][0, 2, 2, 0] == 9 * 4
         assert found[1][1, 1, 0, 0] == 2 * 6 * 5
+
+
+def test_what_convolutions_are_taken_to_cost_with_and_without_a_library(monkeypatch):
+    """By it they are one call when compiled, and a step takes less time until then; float64 is not its."""
+    costs = {}
+    for there in ("a test does without", object()):
+        monkeypatch.setattr(policy.library, "found", lambda there=there: there)
+        for dtype in (tf.float32, tf.float64):
+            with tf.Graph().as_default(), tf.Session() as session:
+                images, kernel = tf.zeros([8, 32, 32, 16], dtype), tf.ones([3, 3, 16, 32], dtype)
+                told = session.explain(tf.reduce_sum(tf.nn.conv2d(images, kernel, [1, 1, 1, 1], "SAME")))
+                numbers = re.search(r"interpreted run ([\d.]+) ms.*compilation ([\d.]+) ms", told)
+                costs[isinstance(there, str), dtype] = tuple(map(float, numbers.groups()))
+    assert costs[True, tf.float64] == costs[False, tf.float64] == costs[True, tf.float32]
+    assert costs[False, tf.float32][0] < costs[True, tf.float32][0] * 0.8
+    assert costs[False, tf.float32][1] < costs[True, tf.float32][1] - 50
 
 
 @pytest.mark.parametrize("use_resource", [False, True])
