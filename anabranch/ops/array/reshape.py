@@ -296,6 +296,7 @@ class Squeeze(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type(), "squeeze_dims": List("int", (), minimum=0)}
     effect = PURE
+    any_size = open_forms.squeeze
     by_rows = row_rules.squeeze
     moves = True
     gradient = _shape_gradient(1)

@@ -56,6 +56,55 @@ def to_rgb(xp: Any, hsv: Any) -> Any:
     return xp.stack([(one_less + saturation * xp.clip(part, kind(0), kind(1))) * value for part in parts], axis=-1)
 
 
+def _planes(images: np.ndarray) -> list[np.ndarray]:
+    """The three channels in float32, each of them contiguous: NumPy takes half the time for these."""
+    return [images[..., channel].astype(np.float32, order="C") for channel in range(3)]
+
+
+def _hsv_planes(red: Any, green: Any, blue: Any) -> tuple[Any, Any, Any]:
+    """:func:`to_hsv` on the host, by channels: what the choices are between is computed everywhere, and overwritten."""
+    kind = red.dtype.type
+    value = np.maximum(red, np.maximum(green, blue))
+    spread = value - np.minimum(red, np.minimum(green, blue))
+    coloured = spread > 0
+    saturation = spread / value
+    saturation[~(value > 0)] = 0
+    norm = np.multiply(spread, kind(6))
+    np.divide(kind(1), norm, out=norm)
+    hue = green - blue
+    hue *= norm
+    of_green = blue - red
+    of_green *= norm
+    of_green += kind(2 / 6)
+    of_blue = red - green
+    of_blue *= norm
+    of_blue += kind(4 / 6)
+    hue = np.where(red == value, hue, np.where(green == value, of_green, of_blue))
+    hue[~coloured] = 0
+    np.add(hue, kind(1), out=hue, where=hue < 0)
+    return hue, saturation, value
+
+
+def _rgb_of_planes(hue: Any, saturation: Any, value: Any) -> np.ndarray:
+    """:func:`to_rgb` on the host, by channels."""
+    kind = hue.dtype.type
+    six = hue * kind(6)
+    less = kind(1) - saturation
+    out = np.empty((*hue.shape, 3), hue.dtype)
+    for channel, (place, sign, more) in enumerate(((3, 1, -1), (2, -1, 2), (4, -1, 2))):
+        part = six - kind(place)
+        np.abs(part, out=part)
+        if sign < 0:
+            np.subtract(kind(more), part, out=part)
+        else:
+            part += kind(more)
+        np.clip(part, kind(0), kind(1), out=part)
+        part *= saturation
+        part += less
+        np.multiply(part, value, out=out[..., channel])
+    return out
+
+
 _FLOATS = {"T": Type("bfloat16 double float half", "float")}
 _HALVES = {"T": Type("float half", "float")}
 
@@ -122,6 +171,11 @@ class AdjustHue(Op):
 
     def kernel(ctx, inputs, attrs):
         xp, (x, delta) = ctx.xp, inputs
+        if xp is np:
+            hue, saturation, value = _hsv_planes(*_planes(x))
+            hue += delta
+            hue -= np.floor(hue)
+            return _rgb_of_planes(hue, saturation, value).astype(x.dtype, copy=False)
         hsv = to_hsv(xp, x.astype(np.float32))
         hue = hsv[..., 0] + delta
         turned = xp.stack([hue - xp.floor(hue), hsv[..., 1], hsv[..., 2]], axis=-1)
@@ -143,6 +197,11 @@ class AdjustSaturation(Op):
 
     def kernel(ctx, inputs, attrs):
         xp, (x, scale) = ctx.xp, inputs
+        if xp is np:
+            hue, saturation, value = _hsv_planes(*_planes(x))
+            saturation *= scale
+            np.clip(saturation, np.float32(0), np.float32(1), out=saturation)
+            return _rgb_of_planes(hue, saturation, value).astype(x.dtype, copy=False)
         hsv = to_hsv(xp, x.astype(np.float32))
         saturation = xp.clip(hsv[..., 1] * scale, np.float32(0), np.float32(1))
         return to_rgb(xp, xp.stack([hsv[..., 0], saturation, hsv[..., 2]], axis=-1)).astype(x.dtype)

@@ -18,6 +18,7 @@ from anabranch.core import errors
 from anabranch.core.contract.inference import RawShape
 from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, define
 from anabranch.core.values import dtypes, shapes
+from anabranch.ops.parsing import one_example
 from anabranch.ops.parsing.example_columns import Column, InvalidExample, as_array, column, padding, parsed
 from anabranch.ops.parsing.example_walk import walk
 from anabranch.ops.summary.messages import literal
@@ -388,10 +389,22 @@ def one_row(parts: list[Any]) -> list[Any]:
     )
 
 
+@functools.lru_cache(256)
+def _keys(names: tuple[Any, ...]) -> list[str]:
+    """Keys that an attribute holds."""
+    return texts(names)
+
+
 def _single_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     """Also for a vector of examples, which :func:`_single_rows` gives it: what is dense is then a row for each."""
     given = Inputs(inputs)
     serialized = given.one()
+    if not np.ndim(serialized):
+        dense_types = zip(_keys(attrs["dense_keys"]), attrs["Tdense"], attrs["dense_shapes"], strict=True)
+        sparse_types = zip(_keys(attrs["sparse_keys"]), attrs["sparse_types"], strict=True)
+        found = one_example.parse(np.asarray(serialized, object)[()], list(sparse_types), list(dense_types))
+        if found is not None:
+            return found
     batch = Batch(ctx, "Example", serialized, None)
     sparse = sparse_columns(batch, texts(attrs["sparse_keys"]), attrs["sparse_types"])
     dense_keys = texts(attrs["dense_keys"])

@@ -442,7 +442,7 @@ _LARGE = 1 << 16
 def expand_dims(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """One dimension more, at a place that a form is for."""
     x, axis = operands
-    if x.dtype not in _PLAIN or np.size(axis) != 1:
+    if np.size(axis) != 1:
         return None
     place, rank = int(np.ravel(axis)[0]), x.ndim
     if not -rank - 1 <= place <= rank:
@@ -455,6 +455,15 @@ def expand_dims(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
 
     expand.fixes = (1,)  # type: ignore[attr-defined]
     return expand
+
+
+def squeeze(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Without dimensions that are named; which are of size 1 if none is named, sizes tell each time."""
+    rank = operands[0].ndim
+    if not attrs["squeeze_dims"]:
+        return None
+    chosen = tuple(sorted({dim % rank for dim in attrs["squeeze_dims"] if -rank <= dim < rank}))
+    return (lambda x: x.squeeze(chosen)) if chosen else None
 
 
 def concat(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import anabranch as tf
 from anabranch.core.values import dtypes
-from anabranch.ops.parsing import example_columns
+from anabranch.ops.parsing import example_columns, one_example
 from anabranch.ops.parsing.csv_records import fields_of
 from anabranch.testing.kernels import run_op
 
@@ -386,3 +386,56 @@ def test_examples_of_certain_sizes_are_parsed_together():
     )
     expected = [-i if i % 3 else 7 for i in range(40)]
     np.testing.assert_array_equal(np.concatenate([part["y"] for part in parts]), expected)
+
+
+def _random_example(random):
+    """An example that has what it likes of five features, some of them in unusual forms."""
+    feature = {}
+
+    def some():
+        return int(random.choice([0, 1, 2, 3, 7, 40, 200]))
+
+    if random.rand() < 0.9:
+        numbers = random.randint(-(2**62), 2**62, some()) if random.rand() < 0.5 else random.randint(0, 120, some())
+        feature["numbers"] = tf.train.Feature(int64_list=tf.train.Int64List(value=numbers.tolist()))
+    if random.rand() < 0.9:
+        feature["floats"] = tf.train.Feature(float_list=tf.train.FloatList(value=random.randn(some()).tolist()))
+    if random.rand() < 0.9:
+        feature["texts"] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"a\xff", b""][: random.randint(3)]))
+    if random.rand() < 0.95:
+        feature["pair"] = tf.train.Feature(
+            float_list=tf.train.FloatList(value=random.randn(2 + (random.rand() < 0.05)))
+        )
+    if random.rand() < 0.5:
+        feature["kind"] = tf.train.Feature()
+    if random.rand() < 0.2:
+        feature["floats"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2]))
+    data = tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+    return data[:-1] if random.rand() < 0.05 else data
+
+
+@pytest.mark.parametrize("default", [None, [1.5, 2.5]])
+def test_one_example_by_itself_is_what_the_columns_of_a_batch_are(default, monkeypatch):
+    random = np.random.RandomState(5)
+    data = tf.placeholder(tf.string, [])
+    sparse = {"numbers": tf.int64, "floats": tf.float32, "texts": tf.string, "kind": tf.string}
+    features = {name: tf.VarLenFeature(dtype) for name, dtype in sparse.items()}
+    features["pair"] = tf.FixedLenFeature([1, 2], tf.float32, default)
+    parsed = tf.parse_single_example(data, features)
+    with tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
+
+        def parts_of(example):
+            try:
+                found = session.run(parsed, {data: example})
+            except tf.errors.InvalidArgumentError as problem:
+                return [problem.message.splitlines()[0]]
+            return [found["pair"], *(part for name in sparse for part in found[name])]
+
+        examples = [_random_example(random) for _ in range(150)]
+        found = [parts_of(example) for example in examples]
+        monkeypatch.setattr(one_example, "parse", lambda *_: None)
+        for one, example in zip(found, examples, strict=True):
+            for value, wanted in zip(one, parts_of(example), strict=True):
+                assert getattr(value, "dtype", None) == getattr(wanted, "dtype", None)
+                np.testing.assert_array_equal(value, wanted)
+        assert sum(len(one) > 1 for one in found) > 60
