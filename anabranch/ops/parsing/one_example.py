@@ -2,7 +2,7 @@
 
 For one example the columns of a batch (:mod:`~anabranch.ops.parsing.example_columns`) are mostly calls of NumPy on
 arrays of one element. Here is what is in the usual form: lists that are packed, of the type that is asked for. Anything
-else (a dense feature that is missing, a list of another type or size, bytes that are no example) is left to the
+else (a dense feature that is missing, a list of another type or size, bytes that cannot be parsed) is left to the
 columns, which know what it means, or what to say.
 """
 
