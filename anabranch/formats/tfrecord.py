@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import os
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -132,8 +131,7 @@ class TFRecordWriter:
 
     def __init__(self, path: Any, options: Any = None) -> None:
         self._options = _as_options(options)
-        self._path = os.fspath(path) if not isinstance(path, bytes) else path.decode()
-        file_errors.check_local(self._path)
+        self._path = file_errors.local(path)
         self._compressor = self._options._compressor()
         size = self._options.output_buffer_size or 256 * 1024
         try:

@@ -51,8 +51,7 @@ class SavedModelBuilder:
     """
 
     def __init__(self, export_dir: Any) -> None:
-        self._export_dir = os.fsdecode(export_dir)
-        file_errors.check_local(self._export_dir)
+        self._export_dir = file_errors.local(export_dir)
         self._saved_model = saved_model_pb2.SavedModel(saved_model_schema_version=constants.SAVED_MODEL_SCHEMA_VERSION)
         if os.path.exists(self._export_dir):
             with file_errors.translated(self._export_dir):

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from anabranch.core import errors
+from anabranch.core import errors, file_errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.graph import Graph
@@ -87,7 +87,7 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: SaveOptions
             )
         )
     chosen = {name: _signature(name, item) for name, item in _named(signatures, obj).items()}
-    folder = os.fspath(export_dir)
+    folder = file_errors.local(export_dir)
     with tempfile.TemporaryDirectory() as apart:
         written = os.path.join(apart, "model")
         _write(written, chosen, obj)

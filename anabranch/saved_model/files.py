@@ -27,11 +27,10 @@ from anabranch.train.graph_files import read_message
 )
 def maybe_saved_model_directory(export_dir: Any) -> bool:
     """Whether the folder holds a file ``saved_model.pb`` or ``saved_model.pbtxt``."""
-    return _description(os.fsdecode(export_dir)) is not None
+    return _description(file_errors.local(export_dir)) is not None
 
 
 def _description(folder: str) -> str | None:
-    file_errors.check_local(folder)
     for name in (constants.SAVED_MODEL_FILENAME_PB, constants.SAVED_MODEL_FILENAME_PBTXT):
         path = os.path.join(folder, name)
         if os.path.isfile(path):
@@ -45,7 +44,7 @@ def read_saved_model(export_dir: Any) -> Any:
     Raises:
         OSError: there is none, or it cannot be read.
     """
-    folder = os.fsdecode(export_dir)
+    folder = file_errors.local(export_dir)
     path = _description(folder)
     if path is None:
         raise OSError(
@@ -106,7 +105,7 @@ def asset_path(export_dir: Any, filename: str) -> str:
     Raises:
         PermissionDeniedError: the name leads out of the model's folder.
     """
-    folder = os.path.realpath(os.path.join(os.fsdecode(export_dir), constants.ASSETS_DIRECTORY))
+    folder = os.path.realpath(os.path.join(file_errors.local(export_dir), constants.ASSETS_DIRECTORY))
     parts = filename.replace("\\", "/").split("/")
     plain = not os.path.isabs(filename) and ":" not in parts[0] and ".." not in parts and "\0" not in filename
     path = os.path.realpath(os.path.join(folder, *parts)) if filename and plain else ""
@@ -152,7 +151,7 @@ def assets(export_dir: Any, meta: Any, import_scope: str | None = None) -> dict[
 
 def variables_prefix(export_dir: Any) -> str:
     """Prefix of the checkpoint with the variables."""
-    return os.path.join(os.fsdecode(export_dir), constants.VARIABLES_DIRECTORY, constants.VARIABLES_FILENAME)
+    return os.path.join(file_errors.local(export_dir), constants.VARIABLES_DIRECTORY, constants.VARIABLES_FILENAME)
 
 
 def has_variables(export_dir: Any) -> bool:

@@ -199,7 +199,7 @@ class EventFileWriter:
     def __init__(
         self, logdir: Any, max_queue: int = 10, flush_secs: float = 120, filename_suffix: str | None = None
     ) -> None:
-        self._logdir = os.fspath(logdir) if not isinstance(logdir, bytes) else logdir.decode()
+        self._logdir = file_errors.local(logdir)
         self._max_queue = max_queue
         self._suffix = filename_suffix or ""
         self._closed = True

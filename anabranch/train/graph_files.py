@@ -23,7 +23,7 @@ def write_atomically(path: str, data: bytes) -> None:
     Raises:
         OpError: of the class that fits what the file system says, `tf.errors.ResourceExhaustedError` for a full disk.
     """
-    path = os.fspath(path)
+    path = file_errors.local(path)
     with file_errors.translated(path):
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with staging.Staged() as stage:
@@ -45,8 +45,7 @@ def read_message(path: str, kind: Any, what: str) -> Any:
     Raises:
         OSError: there is no such file, or it is neither.
     """
-    path = os.fsdecode(path)
-    file_errors.check_local(path)
+    path = file_errors.local(path)
     if not os.path.isfile(path):
         raise OSError(
             f"File {path} does not exist.\n" + errors.message(f"{path!r}", f"a file with a {what}", "check the path")

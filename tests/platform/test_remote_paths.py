@@ -105,7 +105,34 @@ def test_another_file_system_is_refused(use, own_folder):
     assert os.listdir(own_folder) == []
 
 
-def test_a_scheme_where_a_plain_path_is_wanted(own_folder):
-    with pytest.raises(tf.errors.UnimplementedError, match="without a scheme"):
-        tf.train.latest_checkpoint(f"file://{own_folder}")
-    assert tf.gfile.Exists(f"file://{own_folder}")
+def test_files_by_a_scheme(own_folder):
+    """``file://`` before a path says nothing more: savers, MetaGraphs, SavedModels, events and records take it."""
+    root = f"file://{own_folder}"
+    v = tf.get_variable("v", [], initializer=tf.ones_initializer())
+    saver = tf.train.Saver()
+    checkpoint = tf.train.Checkpoint(v=v)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        path = saver.save(session, f"{root}/made/model", global_step=3)
+        assert tf.train.latest_checkpoint(f"{root}/made") == path == f"{own_folder}/made/model-3"
+        assert [name for name, _ in tf.train.list_variables(f"file://{path}")] == ["v"]
+        session.run(v.assign(5.0).op)
+        saver.restore(session, f"file://{path}")
+        assert session.run(v) == 1.0
+        by_object = checkpoint.save(f"{root}/objects/m", session=session)
+        checkpoint.restore(f"file://{by_object}").assert_consumed().run_restore_ops(session)
+        tf.saved_model.simple_save(session, f"{root}/exported", {"x": v}, {"v": v})
+    tf.train.write_graph(tf.get_default_graph(), root, "graph.pbtxt")
+    tf.train.export_meta_graph(f"{root}/graph.meta")
+    with tf.summary.FileWriter(f"{root}/events") as writer:
+        writer.add_summary(tf.Summary(), 1)
+    (events,) = (own_folder / "events").iterdir()
+    assert [event.step for event in tf.train.summary_iterator(f"file://{events}")] == [0, 1]
+    with tf.io.TFRecordWriter(f"{root}/records") as records:
+        records.write(b"one")
+    assert list(tf.io.tf_record_iterator(f"{root}/records")) == [b"one"]
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.import_meta_graph(f"{root}/graph.meta")
+        assert tf.saved_model.contains_saved_model(f"{root}/exported")
+        tf.saved_model.loader.load(session, ["serve"], f"{root}/exported", import_scope="other")
+    assert not (own_folder / "file:").exists()

@@ -28,10 +28,8 @@ ABANDONED_SECONDS = 3600
 
 
 def as_path(path: Any) -> str:
-    """A path as text; UnimplementedError for one of another file system."""
-    text = os.fsdecode(path)
-    file_errors.check_local(text)
-    return text
+    """A path as text, without ``file://``; UnimplementedError for one of another file system."""
+    return file_errors.local(path)
 
 
 def state_file(folder: Any, latest_filename: str | None = None) -> str:
