@@ -69,7 +69,7 @@ class DataSet:
             images = images.reshape(len(images), math.prod(images.shape[1:]))
         self._images = images.astype(np.float32) * np.float32(1 / 255) if kind == tf.float32 else images
         self._labels = labels
-        self._random = np.random if seed is None else np.random.RandomState(seed)
+        self._random = None if seed is None else np.random.RandomState(seed)  # a module could not be copied
         self._epochs, self._position = 0, 0
 
     @property
@@ -94,7 +94,7 @@ class DataSet:
 
     def _shuffle(self) -> None:
         order = np.arange(self.num_examples)
-        self._random.shuffle(order)
+        (self._random or np.random).shuffle(order)
         self._images, self._labels = self._images[order], self._labels[order]
 
     def next_batch(

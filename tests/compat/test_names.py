@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import gzip
 import json
 import operator
+import pickle
 import struct
 import subprocess
 import sys
@@ -280,6 +282,15 @@ def test_data_sets_come_from_a_folder(digits: Path) -> None:
     raw = mnist.read_data_sets(str(digits), dtype=tf.uint8, reshape=False, validation_size=0)
     assert raw.train.images.shape == (10, 28, 28, 1)
     assert raw.train.labels.tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_data_sets_can_be_copied(digits: Path, seed: int | None) -> None:
+    data = mnist.read_data_sets(str(digits), validation_size=0, seed=seed)
+    copied = copy.deepcopy(data)
+    assert pickle.loads(pickle.dumps(data.train)).num_examples == 10
+    data.train.next_batch(4)
+    assert sorted(copied.train.next_batch(10)[1].tolist()) == list(range(10))
 
 
 def test_batches_cover_an_epoch(digits: Path) -> None:
