@@ -50,6 +50,8 @@ class LSTMBlockCell(LSTMCell):
         name: name of the layer.
     """
 
+    _peepholes = "ifo"
+
     def __init__(
         self,
         num_units: int,

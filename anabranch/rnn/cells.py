@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
@@ -400,6 +400,9 @@ class LSTMCell(LayerRNNCell):
         dtype: dtype of the variables.
     """
 
+    _peepholes: ClassVar[str] = "fio"
+    """The order in which the gates' diagonals are made, which `tf.global_variables` shows."""
+
     def __init__(
         self,
         num_units: int,
@@ -454,9 +457,9 @@ class LSTMCell(LayerRNNCell):
         zeros = Zeros(dtype=dtypes.as_dtype(self.dtype or dtypes.float32))
         self._bias = self.add_variable(BIAS, shape=[4 * units], initializer=zeros)
         if self._use_peepholes:
-            self._w_f_diag = self.add_variable("w_f_diag", shape=[units], initializer=self._initializer)
-            self._w_i_diag = self.add_variable("w_i_diag", shape=[units], initializer=self._initializer)
-            self._w_o_diag = self.add_variable("w_o_diag", shape=[units], initializer=self._initializer)
+            for gate in self._peepholes:
+                diagonal = self.add_variable(f"w_{gate}_diag", shape=[units], initializer=self._initializer)
+                setattr(self, f"_w_{gate}_diag", diagonal)
         if self._num_proj is not None:
             self._proj_kernel = self.add_variable(
                 f"projection/{WEIGHTS}",

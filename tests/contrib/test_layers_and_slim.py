@@ -159,7 +159,7 @@ def test_utilities_of_layers() -> None:
 def test_embeddings_and_what_they_refuse() -> None:
     layers = tf.contrib.layers
     with tf.Graph().as_default(), tf.Session() as session:
-        ids = tf.constant([[1, 0, 2], [2, 2, 0]])
+        ids = tf.constant([[1, 0, 2], [2, 2, 0], [0, 0, 0]])
         once = layers.embed_sequence(ids, 5, 3, unique=True, scope="words")
         again = layers.embed_sequence(ids, scope="words", reuse=True)
         bag = layers.bow_encoder(ids, 5, 3, scope="bag")
@@ -167,10 +167,10 @@ def test_embeddings_and_what_they_refuse() -> None:
         assert [v.op.name for v in tf.global_variables()] == ["words/embeddings", "bag/embeddings"]
         session.run(tf.global_variables_initializer())
         words, bags, *found = session.run([*tf.global_variables(), once, again, bag, dense])
-        rows = np.array([[1, 0, 2], [2, 2, 0]])
+        rows = np.array([[1, 0, 2], [2, 2, 0], [0, 0, 0]])
         np.testing.assert_array_equal(found[0], words[rows])
         np.testing.assert_array_equal(found[1], words[rows])
-        np.testing.assert_allclose(found[2], [bags[[1, 2]].mean(0), bags[2]], rtol=1e-5)
+        np.testing.assert_allclose(found[2], [bags[[1, 2]].mean(0), bags[2], bags[0]], rtol=1e-5)  # of nothing: id 0
         np.testing.assert_allclose(found[3], bags[rows].mean(1), rtol=1e-5)
         with pytest.raises(ValueError, match="Must specify vocab size and embedding dimension"):
             layers.embed_sequence(ids)

@@ -96,3 +96,14 @@ def test_shards_are_rows() -> None:
         cell = RNN.CoupledInputForgetGateLSTMCell(1, num_unit_shards=5)
         with pytest.raises(ValueError, match="Too many shards"):
             tf.nn.static_rnn(cell, [tf.ones([2, 3])], dtype=tf.float32)
+
+
+def test_blocks_make_peepholes_in_an_order_of_their_own() -> None:
+    for cell, gates in (
+        (CELLS.LSTMCell(4, use_peepholes=True), "fio"),
+        (RNN.LSTMBlockCell(4, use_peephole=True), "ifo"),
+    ):
+        with tf.Graph().as_default():
+            tf.nn.static_rnn(cell, [tf.ones([2, 3])], dtype=tf.float32)
+            names = [variable.op.name for variable in tf.global_variables()]
+        assert names[2:] == [f"rnn/lstm_cell/w_{gate}_diag" for gate in gates]

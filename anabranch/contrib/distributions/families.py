@@ -181,7 +181,7 @@ class NegativeBinomial(_CountsOfMany):
         return -self._total * tf.nn.softplus(self._logits) - x * tf.nn.softplus(-self._logits) - ways
 
     def _cdf(self, x: Any) -> Any:
-        x = tf.floor(checked(x, self._validate_args, *checks.counts(x)))
+        x = checked(x, self._validate_args, *checks.counts(x))  # not floored: between counts it is TensorFlow's curve
         zero = 0.0 * (x + self._total + self._probs)
         below = tf.betainc(self._total + zero, tf.maximum(1.0 + x, 1.0) + zero, 1.0 - self._probs + zero)
         return tf.where_v2(x < 0, zero, below)

@@ -91,7 +91,7 @@ def bow_encoder(
         sparse = isinstance(ids, tf.SparseTensor)
         if sparse_lookup:
             rows = ids if sparse else dense_to_sparse_tensor(ids)
-            mean: Tensor = tf.nn.embedding_lookup_sparse(table, rows, None, combiner="mean")
+            mean: Tensor = tf.nn.safe_embedding_lookup_sparse(table, rows, combiner="mean", default_id=0)
             return mean
         if sparse:
             raise TypeError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats as st
+from scipy import special
 
 import anabranch as tf
 
@@ -176,3 +177,12 @@ def test_transformed(session):
     p = np.array([0.2, 0.5, 0.3])
     x = np.log(p[:2] / p[2])
     np.testing.assert_allclose(session.run(on_simplex.log_prob(p)), st.norm.logpdf(x).sum() - np.log(p).sum(), 1e-6)
+
+
+def test_the_curve_of_a_negative_binomial_between_counts() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = np.array([-0.5, 0.0, 0.4, 1.0, 2.7])
+        known = C.NegativeBinomial(np.float64(3.0), probs=np.float64(0.4))
+        found = session.run(known.cdf(x))
+    np.testing.assert_allclose(found[1:], special.betainc(3.0, 1 + x[1:], 0.6), rtol=1e-12)
+    assert found[0] == 0.0
