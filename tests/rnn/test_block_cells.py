@@ -42,7 +42,7 @@ PAIRS = {
 }
 NAMES = {
     "lstm": ["lstm_cell/kernel", "lstm_cell/bias"],
-    "lstm with peepholes": [f"lstm_cell/{n}" for n in ("kernel", "bias", "w_f_diag", "w_i_diag", "w_o_diag")],
+    "lstm with peepholes": [f"lstm_cell/{n}" for n in ("kernel", "bias", "w_i_diag", "w_f_diag", "w_o_diag")],
     "gru": [f"gru_cell/{n}" for n in ("gates/kernel", "gates/bias", "candidate/kernel", "candidate/bias")],
     "old gru": [f"gru_cell/{n}" for n in ("w_ru", "b_ru", "w_c", "b_c")],
 }

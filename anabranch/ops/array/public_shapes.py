@@ -15,6 +15,7 @@ from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dimensions, dtypes, elements, shapes
+from anabranch.ops.array.dense_rows import dense_rows
 
 _SMALL = 1000  # elements below which zeros and ones are constants, as in TensorFlow
 
@@ -502,7 +503,7 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
             size = build("Shape", data, out_type=times.dtype.base)[axis]
             zero, one = (np.full((), number, times.dtype.base.np) for number in (0, 1))
             rows = build("FloorDiv", build("Range", zero, build("Mul", size, count), one), build("Maximum", count, one))
-            return build("GatherV2", data, rows, axis)
+            return dense_rows(data, rows, axis)
         if raw is not None and times._shape in ((), (1,)):
             count = times if times._shape == () else build("Reshape", times, [])
             wide = build("ExpandDims", data, axis + 1)
@@ -521,4 +522,4 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
         steps = build("Range", np.zeros((), times.dtype.base.np), longest, np.ones((), times.dtype.base.np))
         mask = build("Less", build("ExpandDims", steps, 0), build("ExpandDims", times, 1))
         rows = build("Slice", build("Where", mask), [0, 0], [-1, 1])
-        return build("GatherV2", data, build("Squeeze", rows, squeeze_dims=[1]), axis)
+        return dense_rows(data, build("Squeeze", rows, squeeze_dims=[1]), axis)

@@ -15,6 +15,7 @@ from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dimensions, dtypes, shapes
+from anabranch.ops.array.dense_rows import dense_rows
 from anabranch.ops.shared.array_rules import known, shape_of
 
 newaxis = None
@@ -278,4 +279,4 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
                 tensor.set_shape((*raw[:first], whole, *raw[first + count :]))
             mask = build("Reshape", mask, [-1])
         places = build("Squeeze", build("Where", mask), squeeze_dims=[1])
-        return build("GatherV2", tensor, places, first)
+        return dense_rows(tensor, places, first) if count == 1 else build("GatherV2", tensor, places, first)

@@ -19,6 +19,7 @@ from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes
 from anabranch.core.values.shapes import TensorShape
+from anabranch.ops.array.dense_rows import dense_rows
 from anabranch.ops.array.public_shapes import reshape, shape, stack, transpose
 from anabranch.ops.control.public_cond import cond
 from anabranch.ops.control.public_dependencies import with_dependencies
@@ -405,7 +406,7 @@ def _random_flip(image: Any, axis: int, seed: int | None, scope: str) -> Tensor:
             size = shape(image)[rank + axis]
             places = build("Range", 0, size, 1)
             turned = build("Sub", build("Sub", size, 1), places)
-            return build("GatherV2", image, build("SelectV2", flip, turned, places), rank + axis)
+            return dense_rows(image, build("SelectV2", flip, turned, places), rank + axis)
         batch = shape(image)[0]
         flips = build("Less", random_uniform([batch], 0, 1.0, seed=seed), 0.5)
         return build("SelectV2", reshape(flips, [-1, 1, 1, 1]), build("ReverseV2", image, [rank + axis]), image)

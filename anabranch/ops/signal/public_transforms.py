@@ -20,6 +20,7 @@ from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes
+from anabranch.ops.array.dense_rows import dense_rows
 
 _NAMES = {1: "", 2: "2D", 3: "3D"}
 
@@ -431,7 +432,7 @@ def frame(
             sizes[axis] = None
             signal = build("PadV2", signal, paddings, convert_to_tensor(pad_value, signal.dtype.base))
             signal.set_shape(sizes)
-        return build("GatherV2", signal, places, axis)
+        return dense_rows(signal, places, axis)
 
 
 def _last_end(count: Any, length: Any, step: Any) -> Any:
