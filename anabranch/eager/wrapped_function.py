@@ -133,6 +133,7 @@ class WrappedFunction(ConcreteFunction):
         with graph.as_default(), recording.stopped():
             self.structured_outputs, flat, self._places = results_of(returned, graph, name)
         self._leaves = nest.flatten(self.structured_outputs)
+        self._nested = nest.is_nested(self.structured_outputs)
         self._function = GraphFunction(graph, arguments, flat, effects, graph.captured, graph.handles)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -457,9 +457,11 @@ class LSTMCell(LayerRNNCell):
         zeros = Zeros(dtype=dtypes.as_dtype(self.dtype or dtypes.float32))
         self._bias = self.add_variable(BIAS, shape=[4 * units], initializer=zeros)
         if self._use_peepholes:
-            for gate in self._peepholes:
-                diagonal = self.add_variable(f"w_{gate}_diag", shape=[units], initializer=self._initializer)
-                setattr(self, f"_w_{gate}_diag", diagonal)
+            made = {
+                gate: self.add_variable(f"w_{gate}_diag", shape=[units], initializer=self._initializer)
+                for gate in self._peepholes
+            }
+            self._w_f_diag, self._w_i_diag, self._w_o_diag = made["f"], made["i"], made["o"]
         if self._num_proj is not None:
             self._proj_kernel = self.add_variable(
                 f"projection/{WEIGHTS}",

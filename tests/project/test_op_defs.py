@@ -19,18 +19,44 @@ from golden.names.op_defs import line
 from google.protobuf import text_format
 
 import anabranch
+from anabranch.contrib import tensor_forest
 from anabranch.core.contract import opdef
 from anabranch.core.contract.attrs import ArgSpec, Attr
 from anabranch.core.protos import tensor_pb2
 from anabranch.core.values import dtypes
 
 ROOT = Path(__file__).parents[2]
-assert dir(anabranch)  # loads everything that defines ops
+assert dir(anabranch)  # loads everything that defines ops, but for libraries of tf.contrib
+assert tensor_forest.operations
 GOLDEN = json.loads((ROOT / "tests/golden/op_defs.json").read_text(encoding="utf-8"))
 TYPES = {allowed: name for name, allowed in GOLDEN["types"].items()}
 
 # What differs on purpose: op type -> reason.
 DIFFERENT: dict[str, str] = {}
+_DATA = "input_data: float, sparse_input_indices: int64, sparse_input_values: float, sparse_input_shape: int64"
+_TREE, _STATS, _PARAMS = "tree_handle: resource", "stats_handle: resource", "params: string ; stateful"
+_MADE = '-> resource: resource ; container: string = "" ; shared_name: string = "" ; stateful'
+# Those of `tf.contrib.tensor_forest`, as TensorFlow 1.15.5 registers them.
+FORESTS = {
+    "DecisionTreeResourceHandleOp": _MADE,
+    "FertileStatsResourceHandleOp": _MADE,
+    "TreeIsInitializedOp": f"{_TREE} -> is_initialized: bool ; stateful",
+    "FertileStatsIsInitializedOp": f"{_STATS} -> is_initialized: bool ; stateful",
+    "CreateTreeVariable": f"{_TREE}, tree_config: string -> ; {_PARAMS}",
+    "TreeDeserialize": f"{_TREE}, tree_config: string -> ; {_PARAMS}",
+    "CreateFertileStatsVariable": f"{_STATS}, stats_config: string -> ; {_PARAMS}",
+    "FertileStatsDeserialize": f"{_STATS}, stats_config: string -> ; {_PARAMS}",
+    "TreeSerialize": f"{_TREE} -> tree_config: string ; stateful",
+    "FertileStatsSerialize": f"{_STATS} -> stats_config: string ; {_PARAMS}",
+    "TreeSize": f"{_TREE} -> tree_size: int32 ; stateful",
+    "FeatureUsageCounts": f"{_TREE} -> feature_counts: int32 ; {_PARAMS}",
+    "TreePredictionsV4": f"{_TREE}, {_DATA} -> predictions: float, tree_paths: string ; input_spec: string ; {_PARAMS}",
+    "TraverseTreeV4": f"{_TREE}, {_DATA} -> leaf_ids: int32 ; input_spec: string ; {_PARAMS}",
+    "UpdateModelV4": f"{_TREE}, leaf_ids: int32, input_labels: float, input_weights: float -> ; {_PARAMS}",
+    "GrowTreeV4": f"{_TREE}, {_STATS}, finished_nodes: int32 -> ; {_PARAMS}",
+    "ProcessInputV4": f"{_TREE}, {_STATS}, {_DATA}, input_labels: float, input_weights: float, leaf_ids: int32 "
+    f"-> finished_nodes: int32 ; random_seed: int ; input_spec: string ; {_PARAMS}",
+}
 # Ops of `tf.contrib` and of versions 1.x, which the file of op definitions, a newer TensorFlow's, does not have.
 CONTRIB = {
     "BipartiteMatch": "distance_mat: float, num_valid_rows: float "
@@ -39,6 +65,7 @@ CONTRIB = {
     "CompareAndBitpack": f"input: T, threshold: T -> output: uint8 ; T: type in ${len(TYPES)}",
     "GatherTree": "step_ids: T, parent_ids: T, max_sequence_lengths: int32, end_token: T -> beams: T ; "
     f"T: type in ${len(TYPES)}",  # a set of dtypes that no op of the file has
+    **FORESTS,
 }
 # Ops without an effect that TensorFlow calls stateful, which there keeps them from being merged or folded.
 PURE_HERE = {

@@ -63,6 +63,8 @@ def takes_or_draws(plan: Plan, op: Operation) -> bool:
 def _of_arrays(plan: Plan, op: Operation) -> bool:
     if any(key is None or key in plan.handles for key in plan.sources(op)):
         return False
+    if any(output.dtype.base is dtypes.resource for output in op._outputs):  # of a handle that an op finds by its name
+        return False
     return all(tensor.dtype.base is not dtypes.variant for tensor in (*op._inputs, *op._outputs))
 
 
