@@ -177,6 +177,7 @@ def test_uninitialised_variables_are_told(session, tmp_path):
     assert [name for name in names(tmp_path) if not name.endswith(".meta")] == []
 
 
+@pytest.mark.timeout(600)
 def test_a_save_is_one_state_while_others_train(session, tmp_path):
     a = tf.Variable(tf.zeros([1000]), name="a")
     b = tf.Variable(tf.zeros([1000]), name="b", use_resource=True)
@@ -192,6 +193,7 @@ def test_a_save_is_one_state_while_others_train(session, tmp_path):
         try:
             while not done.is_set():
                 session.run(step)
+                time.sleep(0.001)  # or the interpreter's lock is hardly ever free for who saves
         except Exception as problem:
             failed.append(problem)
 
@@ -199,7 +201,7 @@ def test_a_save_is_one_state_while_others_train(session, tmp_path):
     worker.start()
     seen = set()
     try:
-        for i in range(30):
+        for i in range(12):
             saver = savers[i % 3]
             path = saver.save(session, str(tmp_path / "m"), global_step=i, write_meta_graph=False)
             saver.wait()
