@@ -22,8 +22,8 @@ def numbers(*shape, start=0.0):
     return (np.sin(np.arange(int(np.prod(shape))) * 1.7 + start) * 0.5).reshape(shape).astype(np.float32)
 
 
-def strategy(count):
-    return tf.distribute.MirroredStrategy(CPUS[:count]) if count > 1 else tf.distribute.OneDeviceStrategy(CPUS[0])
+def strategy(count, kind=tf.distribute.MirroredStrategy):
+    return kind(CPUS[:count]) if count > 1 else tf.distribute.OneDeviceStrategy(CPUS[0])
 
 
 def mlp():
@@ -60,12 +60,12 @@ class Own(keras.Model):
         return self.last(self.drop(self.first(inputs), training=training))
 
 
-def history(build, make_optimizer, count, rows, batch=16, **arguments):
+def history(build, make_optimizer, count, rows, batch=16, kind=tf.distribute.MirroredStrategy, **arguments):
     """What training, evaluation and prediction give; the model starts with numbers that are the same everywhere."""
     keras.backend.clear_session()
     x = np.arange(rows * 4).reshape(rows, 4) * 7 % 10 if build is recurrent else numbers(rows, 5, start=2.0)
     y = np.arange(rows) % 3
-    with strategy(count).scope():
+    with strategy(count, kind).scope():
         model = build()
         model.compile(
             make_optimizer(), "sparse_categorical_crossentropy", metrics=["accuracy"], weighted_metrics=["mae"]
@@ -102,6 +102,13 @@ OPTIMIZERS = {
 )
 def test_a_step_is_that_of_one_device(build, optimizer, count, rows):
     alone, together = (history(build, OPTIMIZERS[optimizer], n, rows) for n in (1, count))
+    np.testing.assert_allclose(together, alone, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("build", [mlp, recurrent])
+def test_weights_may_be_in_one_place(build):
+    central = tf.distribute.experimental.CentralStorageStrategy
+    alone, together = (history(build, OPTIMIZERS["adam"], n, 40, kind=central) for n in (1, 4))
     np.testing.assert_allclose(together, alone, rtol=2e-4, atol=2e-5)
 
 
