@@ -129,7 +129,8 @@ class Statistics(Versioned):
         """
         new = self._successor()
         new.seed = self.seed or seed
-        with self.changed(new) as change:
+        with self.changed(new) as kept:
+            change = Change(*kept)
             arrays = change.arrays
             unique, places = np.unique(leaves, return_inverse=True)
             slots = np.array([new.slots[leaf] for leaf in unique.tolist()], np.int64)
@@ -342,7 +343,8 @@ class Statistics(Versioned):
         new = self._successor()
         new.slots, new.free = dict(self.slots), list(self.free)
         splits: list[tuple[int, Split]] = []
-        with self.changed(new) as change:
+        with self.changed(new) as kept:
+            change = Change(*kept)
             for node in nodes:
                 if size + 2 * len(splits) >= self.params.max_nodes or node not in new.slots:
                     continue
@@ -438,7 +440,7 @@ class Statistics(Versioned):
             raise ValueError("Unable to parse stats config.") from error
         made = cls(params)
         made.made = True
-        change = Change(made._shared)
+        change = Change(made._shared, [])
         for row in rows or [pb.FertileSlot()]:
             slot = made.allocate(change, row.node_id, row.depth)
             if row.HasField("post_init_leaf_stats"):

@@ -94,7 +94,8 @@ class Tree(Versioned):
     def counted(self, leaves: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> Tree:
         """The version whose leaves have seen these examples: int32 leaves and classes, float32 weights."""
         new = self._successor()
-        with self.changed(new) as change:
+        with self.changed(new) as kept:
+            change = Change(*kept)
             output = change.keep("output", np.unique(leaves))
             np.add.at(output, (leaves, labels), weights)
         return new
@@ -102,7 +103,8 @@ class Tree(Versioned):
     def split(self, splits: list[tuple[int, tuple[int, float, int], np.ndarray, np.ndarray]]) -> Tree:
         """The version in which leaves are nodes: each with its test, and what the two new leaves say."""
         new = self._successor()
-        with self.changed(new) as change:
+        with self.changed(new) as kept:
+            change = Change(*kept)
             for leaf, test, left, right in splits:
                 first = new.size
                 new.size += 2

@@ -1,28 +1,24 @@
-"""Arrays of which a step sees one version, and an update makes the next, without a copy of what does not change.
-
-All versions share the arrays, which hold the newest (Baker, *Shallow binding makes functional arrays fast*, 1991):
-an older one knows what to put back to get from its successor's contents to its own. An update costs what it changes,
-and going back, after a step that failed, what lies between. A lock makes both safe for steps that run at once.
-"""
+"""Versions of arrays by name, of which an update copies only what it changes, see `core/values/versions.py`."""
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from anabranch.core.values.versions import Version
+
 Arrays = dict[str, np.ndarray]
+Place = tuple[str, Any, np.ndarray]
+"""An array's name, an index into it, and what is there."""
 
 
 class Change:
     """An update in progress: the arrays to write into, each place after it was kept."""
 
-    def __init__(self, arrays: Arrays) -> None:
+    def __init__(self, arrays: Arrays, undo: list[Place]) -> None:
         self.arrays = arrays
-        self.undo: list[tuple[str, Any, np.ndarray]] = []
+        self.undo = undo
 
     def keep(self, name: str, index: Any) -> np.ndarray:
         """The array, of which the places at ``index`` may now be written; an index without repetitions."""
@@ -45,46 +41,13 @@ class Change:
             self.arrays[name] = larger
 
 
-class Versioned:
-    """One version of arrays, which it shares with the others."""
+class Versioned(Version[Arrays, Place]):
+    """One version of arrays."""
 
-    def __init__(self, arrays: Arrays) -> None:
-        self._shared = arrays
-        self._lock = threading.RLock()
-        self._next: Versioned | None = None
-        self._undo: list[tuple[str, Any, np.ndarray]] = []
-
-    def _rerooted(self) -> Arrays:
-        path: list[Versioned] = []
-        at: Versioned = self
-        while at._next is not None:
-            path.append(at)
-            at = at._next
-        for older in reversed(path):  # from the version that the arrays hold, step by step to this one
-            newer = older._next
-            assert newer is not None
-            redo = []
-            for name, index, values in reversed(older._undo):
-                array = self._shared[name]
-                redo.append((name, index, np.array(array[index])))
-                array[index] = values
-            newer._undo, newer._next = redo, older
-            older._undo, older._next = [], None
-        return self._shared
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[Arrays]:
-        """A block in which the arrays hold this version; what leaves it must be a copy."""
-        with self._lock:
-            yield self._rerooted()
-
-    @contextlib.contextmanager
-    def changed(self, new: Versioned) -> Iterator[Change]:
-        """A block that writes the next version, ``new``, which was made without arrays of its own."""
-        with self._lock:
-            change = Change(self._rerooted())
-            try:
-                yield change
-            finally:
-                new._shared, new._lock = self._shared, self._lock
-                self._undo, self._next = change.undo, new
+    @staticmethod
+    def _swap(arrays: Arrays, place: Place) -> Place:
+        name, index, values = place
+        array = arrays[name]
+        there = np.array(array[index])
+        array[index] = values
+        return name, index, there

@@ -1,16 +1,8 @@
-"""Lookup tables as values: immutable versions that share one dictionary.
-
-A table is state, like a variable: a step sees one version, an update makes the next, and a step that fails leaves none
-behind. Copying a dictionary for each update would cost its size, so all versions of a table share one (Baker,
-*Shallow binding makes functional arrays fast*, 1991): it holds the contents of the version used last, and the others
-know what to change to get from their successor's contents to theirs. Updating the newest version costs what changes;
-going back to an older one costs what lies between. A lock makes both safe for steps that run at the same time.
-"""
+"""Lookup tables as values: versions that share one dictionary, see `core/values/versions.py`."""
 
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -18,21 +10,12 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.values import dtypes
+from anabranch.core.values.versions import Version
 
 _ABSENT: Any = object()
 
 
-class _Store:
-    """The shared dictionary, and the lock around it."""
-
-    __slots__ = ("items", "lock")
-
-    def __init__(self) -> None:
-        self.items: dict[Any, Any] = {}
-        self.lock = threading.Lock()
-
-
-class Table:
+class Table(Version[dict[Any, Any], tuple[Any, Any]]):
     """One version of a table.
 
     Args:
@@ -45,9 +28,6 @@ class Table:
     """
 
     __slots__ = (
-        "_changes",
-        "_next",
-        "_store",
         "initialized",
         "key_dtype",
         "kind",
@@ -66,6 +46,7 @@ class Table:
         value_shape: tuple[int, ...] = (),
         mutable: bool = False,
     ) -> None:
+        super().__init__({})
         self.kind = kind
         self.name = name
         self.key_dtype = key_dtype
@@ -74,53 +55,36 @@ class Table:
         self.mutable = mutable
         self.initialized = mutable
         """Whether it was filled; a table that may be changed always is."""
-        self._store = _Store()
-        self._next: Table | None = None
-        self._changes: list[tuple[Any, Any]] = []
-        """What to set, or to remove (`_ABSENT`), in the contents of ``_next`` to get these."""
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name!r}>"
 
     # ------------------------------------------------------------------------------------------------------- contents
-    def _items(self) -> dict[Any, Any]:
-        """The shared dictionary with this version's contents; the lock must be held."""
-        path = []
-        at: Table = self
-        while at._next is not None:
-            path.append(at)
-            at = at._next
-        items = self._store.items
-        for older in reversed(path):  # from the version that the dictionary holds, step by step to this one
-            newer = older._next
-            assert newer is not None
-            undo = []
-            for key, value in older._changes:
-                undo.append((key, items.get(key, _ABSENT)))
-                if value is _ABSENT:
-                    del items[key]
-                else:
-                    items[key] = value
-            undo.reverse()
-            newer._changes, newer._next = undo, older
-            older._changes, older._next = [], None
-        return items
+    @staticmethod
+    def _swap(items: dict[Any, Any], place: tuple[Any, Any]) -> tuple[Any, Any]:
+        key, value = place
+        old = items.get(key, _ABSENT)
+        if value is _ABSENT:
+            del items[key]
+        else:
+            items[key] = value
+        return key, old
 
     def size(self) -> int:
         """Number of entries."""
-        with self._store.lock:
-            return len(self._items())
+        with self._lock:
+            return len(self._contents())
 
     def find(self, keys: Sequence[Any], default: Any) -> list[Any]:
         """The value of each key, ``default`` where there is none."""
-        with self._store.lock:
-            get = self._items().get
+        with self._lock:
+            get = self._contents().get
             return list(map(get, keys, itertools.repeat(default)))
 
     def entries(self) -> tuple[list[Any], list[Any]]:
         """Keys and values, in order of insertion."""
-        with self._store.lock:
-            items = self._items()
+        with self._lock:
+            items = self._contents()
             return list(items), list(items.values())
 
     # -------------------------------------------------------------------------------------------------------- updates
@@ -128,15 +92,8 @@ class Table:
         """A new version; ``change`` updates the dictionary and lists what undoes it."""
         new = Table(self.kind, self.name, self.key_dtype, self.value_dtype, self.value_shape, self.mutable)
         new.initialized = True
-        new._store = self._store
-        with self._store.lock:
-            items = self._items()
-            undo: list[tuple[Any, Any]] = []
-            try:
-                change(items, undo)
-            finally:
-                undo.reverse()
-                self._changes, self._next = undo, new
+        with self.changed(new) as (items, undo):
+            change(items, undo)
         return new
 
     def with_entries(self, pairs: Iterable[tuple[Any, Any]]) -> Table:
@@ -164,7 +121,7 @@ class Table:
         """The version with exactly these entries."""
 
         def change(items: dict[Any, Any], undo: list[tuple[Any, Any]]) -> None:
-            undo.extend(reversed([*items.items()]))
+            undo.extend(reversed(items.items()))
             items.clear()
             for key, value in pairs:
                 undo.append((key, items.get(key, _ABSENT)))
@@ -188,8 +145,8 @@ class Table:
                     f"trying to add value {_shown(value)}",
                 )
         if self.initialized:
-            with self._store.lock:
-                if self._items() != wanted:
+            with self._lock:
+                if self._contents() != wanted:
                     raise errors.FailedPreconditionError(
                         None,
                         op,
