@@ -26,7 +26,8 @@ from anabranch.core.graph.state_key import ValueKey
 from anabranch.core.values import shapes, spare_arrays
 from anabranch.ops.shared import host_blas
 from anabranch.runtime.interpreter import open_code
-from anabranch.runtime.interpreter.straight_line import MOST_MISSES, Straight, Turn
+from anabranch.runtime.interpreter.straight_line import MOST_MISSES, Straight
+from anabranch.runtime.interpreter.turns import Turn
 from anabranch.runtime.plans import policy
 from anabranch.runtime.plans.items import Segment
 from anabranch.runtime.plans.plan import Plan

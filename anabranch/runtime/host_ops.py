@@ -19,7 +19,7 @@ from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.interpreter import body_calls, nested, rows_in_place
 from anabranch.runtime.interpreter.python_results import same
 from anabranch.runtime.interpreter.shape_refusals import MOST_ACCEPTED, refused_by_shape
-from anabranch.runtime.interpreter.straight_line import only_computes
+from anabranch.runtime.interpreter.straight_builder import only_computes
 from anabranch.runtime.plans.items import HostItem
 from anabranch.runtime.state.borrowing import lent, may_borrow
 from anabranch.runtime.state.slots import ResourceHandle

@@ -24,7 +24,8 @@ from anabranch.core.graph.body import Body
 from anabranch.rewrite import effects
 from anabranch.runtime.interpreter import open_code
 from anabranch.runtime.interpreter.row_code import Rows
-from anabranch.runtime.interpreter.straight_line import Straight, TooLong, Turn
+from anabranch.runtime.interpreter.straight_line import Straight
+from anabranch.runtime.interpreter.turns import TooLong, Turn
 from anabranch.runtime.plans import policy
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.state.slots import Layout, RandomCounter

@@ -6,7 +6,7 @@ kernel: the bodies that run have code of their own, and what has none yet is run
 undone. Whatever fails is found by the executor, which runs the outermost body anew.
 
 A loop inside that has taken as long as compiling its body would take, and whose body is better compiled, says so
-(:class:`~anabranch.runtime.interpreter.straight_line.TooLong`): from then on the executor runs what holds it.
+(:class:`~anabranch.runtime.interpreter.turns.TooLong`): from then on the executor runs what holds it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.ops.shared.unchecked import Changed
 from anabranch.runtime.interpreter.shape_refusals import refused_by_shape
-from anabranch.runtime.interpreter.straight_line import TooLong, Turn, blocks_of, only_draws
+from anabranch.runtime.interpreter.straight_builder import only_draws
+from anabranch.runtime.interpreter.turns import TooLong, Turn, blocks_of
 from anabranch.runtime.plans import policy
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.values import to_host

@@ -27,8 +27,7 @@ from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes, list_values
 from anabranch.core.values.dtypes import DType
 from anabranch.rewrite import effects, reach
-from anabranch.runtime.interpreter import lent_variables
-from anabranch.runtime.interpreter import straight_line as straight
+from anabranch.runtime.interpreter import lent_variables, straight_builder, turns
 from anabranch.runtime.interpreter.body_plans import BODIES_FOR_A_SEGMENT
 from anabranch.runtime.interpreter.inner_code import live_outputs
 from anabranch.runtime.plans import policy
@@ -245,7 +244,7 @@ class _Body:
             self.straight = None
         self.inner_cost = 0.0
         """What the bodies inside this one have cost in straight code."""
-        self.turn = straight.Turn(self._stream, step.token) if self.straight is not None else None
+        self.turn = turns.Turn(self._stream, step.token) if self.straight is not None else None
         if self.straight is not None and self.straight.reads:
             self.slots = [self.runner.slot(key.maker) for key in self.straight.reads]
             if not isinstance(manager, Overlay) or any(slot.version is None for slot in self.slots):
@@ -257,7 +256,7 @@ class _Body:
 
     def quiet(self) -> contextlib.AbstractContextManager[None]:
         """What surrounds one run, or all runs of a loop."""
-        return straight.quiet() if self.straight is not None else contextlib.nullcontext()
+        return straight_builder.quiet() if self.straight is not None else contextlib.nullcontext()
 
     def taken(self, operands: list[Any]) -> list[Any]:
         """The operands as the body takes them: straight code is for arrays of the host, not for what programs give."""
@@ -295,7 +294,7 @@ class _Body:
             read = [slot.version.host() for slot in self.slots if slot.version is not None]
             turn = self.turn
             assert turn is not None
-            with contextlib.suppress(straight.TooLong):
+            with contextlib.suppress(turns.TooLong):
                 outcome = self.straight.run(values + read, turn)
             turn.keep()
             if turn.inner_cost:

@@ -14,7 +14,7 @@ from anabranch.core.values import sizes
 from anabranch.core.values.host_list import HostList
 from anabranch.ops.shared.unchecked import Changed
 from anabranch.runtime.interpreter.shape_refusals import refused_by_shape
-from anabranch.runtime.interpreter.straight_line import Turn, blocks_of
+from anabranch.runtime.interpreter.turns import Turn, blocks_of
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.values import to_host
 

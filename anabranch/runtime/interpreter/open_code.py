@@ -29,15 +29,9 @@ from anabranch.ops.shared import host_blas
 from anabranch.ops.shared.unchecked import Changed
 from anabranch.runtime.interpreter.open_calls import MOST_BYTES, FromShapes, array_of, drawing, held, kernel_of
 from anabranch.runtime.interpreter.shape_refusals import refused_by_shape
-from anabranch.runtime.interpreter.straight_line import (
-    MOST_MISSES,
-    RUN_ANEW,
-    Turn,
-    blocks_of,
-    only_computes,
-    only_draws,
-    same_bits,
-)
+from anabranch.runtime.interpreter.straight_builder import RUN_ANEW, only_computes, only_draws, same_bits
+from anabranch.runtime.interpreter.straight_line import MOST_MISSES
+from anabranch.runtime.interpreter.turns import Turn, blocks_of
 from anabranch.runtime.plans import policy
 from anabranch.runtime.plans.plan import Plan
 from anabranch.xla import known_values, lowering

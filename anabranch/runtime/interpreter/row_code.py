@@ -24,7 +24,8 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import ValueKey
 from anabranch.ops.shared import row_rules
 from anabranch.ops.shared.unchecked import Changed
-from anabranch.runtime.interpreter.straight_line import MOST_FORMS, MOST_MISSES, RUN_ANEW, Builder, Code
+from anabranch.runtime.interpreter.straight_builder import RUN_ANEW, Builder, Code
+from anabranch.runtime.interpreter.straight_line import MOST_FORMS, MOST_MISSES
 
 CHECKED_EVERY = 64
 """One batch in this number has a row computed alone, too."""

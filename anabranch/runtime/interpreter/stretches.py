@@ -38,15 +38,8 @@ from anabranch.ops.shared import host_blas, unchecked
 from anabranch.runtime import host_ops
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.interpreter import joint_updates, open_stretches
-from anabranch.runtime.interpreter.straight_line import (
-    MOST_FORMS,
-    MOST_MISSES,
-    RUN_ANEW,
-    Builder,
-    Code,
-    only_computes,
-    only_draws,
-)
+from anabranch.runtime.interpreter.straight_builder import RUN_ANEW, Builder, Code, only_computes, only_draws
+from anabranch.runtime.interpreter.straight_line import MOST_FORMS, MOST_MISSES
 from anabranch.runtime.plans import shape_families
 from anabranch.runtime.plans.items import HostItem, Segment
 from anabranch.runtime.plans.plan import Plan

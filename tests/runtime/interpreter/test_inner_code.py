@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.runtime.interpreter import inner_code, nested, straight_line
+from anabranch.runtime.interpreter import inner_code, straight_line, turns
 from anabranch.runtime.plans import policy
 
 
@@ -25,7 +25,7 @@ def inner_runs(monkeypatch):
 
 
 def _op_by_op(monkeypatch):
-    monkeypatch.setattr(nested.straight, "of", lambda plan, bodies: None)
+    monkeypatch.setattr(straight_line, "of", lambda plan, bodies: None)
 
 
 def _interpreted():
@@ -160,7 +160,7 @@ def test_a_long_loop_inside_is_left_to_the_executor(monkeypatch):
     def noted(self, values, turn=None, recurring=True):
         try:
             return run(self, values, turn, recurring)
-        except straight_line.TooLong:
+        except turns.TooLong:
             left.append(self)
             raise
 

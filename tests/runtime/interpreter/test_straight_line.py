@@ -8,7 +8,7 @@ import pytest
 import anabranch as tf
 from anabranch.core.contract import kernels, opdef
 from anabranch.core.values.list_values import HostList
-from anabranch.runtime.interpreter import nested, straight_line
+from anabranch.runtime.interpreter import straight_line
 
 RNG = np.random.RandomState(0)
 
@@ -29,7 +29,7 @@ def counts(monkeypatch):
 
 
 def _without(monkeypatch):
-    monkeypatch.setattr(nested.straight, "of", lambda plan, bodies: None)
+    monkeypatch.setattr(straight_line, "of", lambda plan, bodies: None)
 
 
 def _interpreted():
