@@ -428,6 +428,7 @@ _BEFORE_ABSENT = {
     "contrib.learn": ["contrib.learn"],
     "contrib.factorization": ["contrib.factorization"],
     "contrib.factorization.python.ops.clustering_ops": ["contrib.factorization"],
+    "contrib.factorization.python.ops.factorization_ops": ["contrib.factorization"],
 }
 # Where Keras was before TensorFlow 1.9.
 _KERAS_BEFORE = "python.keras._impl"

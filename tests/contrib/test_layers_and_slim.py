@@ -215,3 +215,57 @@ def test_reversible_blocks_go_back() -> None:
         session.run(tf.global_variables_initializer())
         for found, expected in zip(session.run(back), session.run(halves), strict=True):
             np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_generalized_divisive_normalization(rank, inverse):
+    sizes = [2, 5, 3, 2][: rank - 1] + [4]
+    x = np.random.RandomState(rank).randn(*sizes).astype(np.float32)
+    beta, gamma = np.linspace(0.5, 2, 4, dtype=np.float32), np.random.RandomState(1).rand(4, 4).astype(np.float32)
+    root = np.sqrt(beta**2 + (x**2) @ gamma**2)
+    expected = x * root if inverse else x / root
+    with tf.Graph().as_default(), tf.Session() as session:
+        last = tf.contrib.layers.gdn(tf.constant(x), inverse, name="g")
+        first = tf.contrib.layers.gdn(
+            tf.constant(np.moveaxis(x, -1, 1)), inverse, data_format="channels_first", name="g", reuse=True
+        )
+        variables = tf.trainable_variables()
+        assert [v.op.name for v in variables] == ["g/reparam_beta", "g/reparam_gamma"]
+        session.run(tf.global_variables_initializer())
+        np.testing.assert_allclose(session.run(last), x * (1 + 0.1 * x**2) ** (0.5 if inverse else -0.5), rtol=1e-4)
+        for variable, value in zip(variables, (beta, gamma), strict=True):
+            variable.load(value, session)
+        np.testing.assert_allclose(session.run(last), expected, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(session.run(first), np.moveaxis(expected, -1, 1), rtol=1e-4, atol=1e-6)
+
+
+def test_divisive_normalization_below_its_bound_learns_upwards_alone():
+    with tf.Graph().as_default(), tf.Session() as session:
+        y = tf.contrib.layers.gdn(tf.ones([1, 1, 2]), name="g")
+        beta, gamma = tf.trainable_variables()
+        up, down = tf.gradients(-y, [beta, gamma]), tf.gradients(y, [beta, gamma])
+        session.run(tf.global_variables_initializer())
+        beta.load(np.array([-1, 1], np.float32), session)
+        gamma.load(np.zeros([2, 2], np.float32), session)
+        down_beta, down_gamma = session.run(down)
+        assert down_beta[0] < -1e5
+        np.testing.assert_allclose(down_beta[1], -1, rtol=1e-4)
+        assert down_gamma[0, 0] < 0
+        up_beta, up_gamma = session.run(up)
+        assert up_beta[0] == 0
+        assert not up_gamma.any()
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "said"),
+    [
+        ([1, 2, 3], {"data_format": "NHWC"}, "Unsupported `data_format`"),
+        ([1, 2, None], {}, "channel dimension"),
+        ([1, 2], {}, "min_ndim"),
+        ([1, 1, 1, 1, 1, 2], {}, "max_ndim"),
+    ],
+)
+def test_what_divisive_normalization_refuses(shape, options, said):
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=said):
+        tf.contrib.layers.gdn(tf.placeholder(tf.float32, shape), **options)

@@ -93,6 +93,17 @@ def test_initialised_is_known_inside_a_step(session, resource):
     assert session.run(ready)
 
 
+def test_an_assignment_needs_the_value_that_it_assigns(session, resource):
+    source, target = (tf.Variable(value, use_resource=resource) for value in (1.0, 2.0))
+    copy = target.assign(source)
+    for fetches in (copy, tf.group(copy), [source.initializer, tf.group(copy)]):
+        with pytest.raises(tf.errors.FailedPreconditionError, match=r"uninitialized value Variable\b"):
+            session.run(fetches)
+    session.run(source.initializer)
+    session.run(tf.group(copy))
+    assert session.run(target) == 1.0
+
+
 def test_two_sessions_share_no_state(tier, resource):
     v = tf.Variable(1.0, use_resource=resource)
     add = v.assign_add(1.0)

@@ -25,7 +25,7 @@ import dataclasses
 import difflib
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from anabranch.core import errors
@@ -304,6 +304,11 @@ class OpDefinition:
     def resource_positions(self, attrs: dict[str, Any]) -> tuple[int, ...]:
         """Flat positions of the inputs whose state the effect is on."""
         return tuple(self.input_range(name, attrs).start for name in self.effect.resources)
+
+    def by_value(self, given: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
+        """Of what is given for each flat input, that for inputs taken by value: neither references nor handles."""
+        specs = [spec for spec in self.inputs if not spec.is_ref and spec.dtype is not dtypes.resource]
+        return [one for spec in specs for one in given[self.input_range(spec.name, attrs)]]
 
 
 _registry: dict[str, OpDefinition] = {}

@@ -89,7 +89,10 @@ def _does_without(op: Operation, maker: Operation, plan: Plan) -> bool:
     """Whether ``op`` runs although the variable of ``maker`` has no value."""
     within = effects.summary(op)
     if within is None:
-        return op.definition.allows_uninitialized
+        if not op.definition.allows_uninitialized:
+            return False
+        values = op.definition.by_value(plan.sources(op), op._attrs)
+        return not any(isinstance(key, StateKey) and key.maker is maker for key in values)
     return maker not in {plan.analysis.variables.of(needed) for needed in within.needs}
 
 

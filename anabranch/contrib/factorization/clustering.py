@@ -1,8 +1,8 @@
-"""``tf.contrib.factorization``: k-means clustering as a graph.
+"""K-means clustering as a graph.
 
 Policy. A :class:`KMeans` builds what TensorFlow's does: variables of the same names, an op that chooses first centers
 (in several steps where one batch has too few points), and one that trains. Only the centers that a step reads are
-those before it. Matrix factorisation and mixtures of Gaussians are not here.
+those before it. Mixtures of Gaussians are not here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.contract import api
 from anabranch.core.contract.api import public, publish_as
 from anabranch.core.graph.build import build
 
@@ -308,6 +307,3 @@ class _Choice:
 
         _, missing = tf.while_loop(lambda index, _: index < walks, body, [0, 0])
         return missing
-
-
-__getattr__, __dir__ = api.module_attributes("contrib.factorization")
