@@ -119,6 +119,31 @@ def test_weights_decay_apart_from_the_gradient(use_resource: bool) -> None:
     np.testing.assert_allclose(found[0], found[1] - 0.2, rtol=1e-6)
 
 
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_of_a_table_the_rows_that_are_looked_up_decay(use_resource: bool) -> None:
+    start = np.arange(1, 9, dtype=np.float32).reshape(4, 2)
+    steps = {
+        "adam_w": opt.AdamWOptimizer(0.1, 0.01),
+        "adam": tf.train.AdamOptimizer(0.01),
+        "momentum_w": opt.MomentumWOptimizer(0.1, 0.5, 0.9),
+        "momentum": tf.train.MomentumOptimizer(0.5, 0.9),
+        "descent_w": opt.extend_with_decoupled_weight_decay(tf.train.GradientDescentOptimizer)(0.1, learning_rate=0.5),
+        "descent": tf.train.GradientDescentOptimizer(0.5),
+    }
+    tables, updates = {}, []
+    for name, optimizer in steps.items():
+        tables[name] = table = tf.get_variable(name, initializer=start, use_resource=use_resource)
+        updates.append(optimizer.minimize(tf.reduce_sum(tf.gather(table, [1, 3, 1])), var_list=[table]))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(updates)
+        found = session.run(tables)
+    decay = 0.1 * start * np.array([[0], [1], [0], [1]])
+    np.testing.assert_allclose(found["adam_w"], found["adam"] - decay, rtol=1e-6)
+    np.testing.assert_allclose(found["momentum_w"], found["momentum"] - decay, rtol=1e-6)
+    np.testing.assert_array_equal(found["descent_w"], found["descent"])  # TensorFlow 1.15 lets none decay
+
+
 def test_a_class_with_weight_decay() -> None:
     made = opt.extend_with_decoupled_weight_decay(tf.train.GradientDescentOptimizer)
     x = tf.Variable([2.0])

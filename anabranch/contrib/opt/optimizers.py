@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -181,7 +182,8 @@ class DecoupledWeightDecayExtension:
     """Weight decay apart from the gradient (Loshchilov and Hutter, 2017), to mix into an optimizer.
 
     Before an update each variable is decayed: ``var -= weight_decay * var``. The rate is not multiplied by the
-    learning rate.
+    learning rate. Where a gradient is sparse, the rows that it has decay, and no others; an optimizer that adds sparse
+    gradients to a variable row by row, as ``GradientDescentOptimizer`` does, lets none decay.
 
     Args:
         weight_decay: the rate; a number, a tensor, or a function that gives one.
@@ -216,13 +218,34 @@ class DecoupledWeightDecayExtension:
         self._weight_decay_tensor = tf.convert_to_tensor(rate() if callable(rate) else rate, name="weight_decay")
         super()._prepare()  # type: ignore[misc]
 
-    def _update(self, grad: Any, variable: Any) -> Any:
-        listed = self._decay_var_list is None or any(variable is var for var in self._decay_var_list)
-        if not listed:
-            return super()._update(grad, variable)  # type: ignore[misc]
-        decayed = variable.assign_sub(_as(self._weight_decay_tensor, variable) * variable)
-        with tf.control_dependencies([decayed]):
-            return super()._update(grad, variable)  # type: ignore[misc]
+    def _decays(self, variable: Any) -> bool:
+        return self._decay_var_list is None or any(variable is var for var in self._decay_var_list)
+
+    def _decayed_first(self, variable: Any, indices: Any = None) -> Any:
+        """A context whose ops run behind the decay of a variable, or of the rows of it that a gradient has."""
+        if not self._decays(variable):
+            return contextlib.nullcontext()
+        rate = _as(self._weight_decay_tensor, variable)
+        if indices is None:
+            return tf.control_dependencies([variable.assign_sub(rate * variable)])
+        rows = rate * tf.gather(variable, indices)
+        return tf.control_dependencies([tf.scatter_sub(variable, indices, rows, use_locking=self._use_locking)])
+
+    def _apply_dense(self, grad: Any, var: Any) -> Any:
+        with self._decayed_first(var):
+            return super()._apply_dense(grad, var)  # type: ignore[misc]
+
+    def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
+        with self._decayed_first(handle):
+            return super()._resource_apply_dense(grad, handle)  # type: ignore[misc]
+
+    def _apply_sparse(self, grad: Any, var: Any) -> Any:
+        with self._decayed_first(var, grad.indices):
+            return super()._apply_sparse(grad, var)  # type: ignore[misc]
+
+    def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
+        with self._decayed_first(handle, indices):
+            return super()._resource_apply_sparse(grad, handle, indices)  # type: ignore[misc]
 
 
 @public("contrib.opt.extend_with_decoupled_weight_decay")
