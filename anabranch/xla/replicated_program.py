@@ -34,7 +34,8 @@ from anabranch.core.values.list_values import TracedList
 from anabranch.xla import engine, kernel_context, lapack_threads, lowering, memory, stored_programs
 from anabranch.xla.executables import Executable, Facts, Means, NotStored
 from anabranch.xla.loops import repeated_blocks
-from anabranch.xla.program import UNTRACEABLE, Program, ProgramOps
+from anabranch.xla.program import UNTRACEABLE, Program
+from anabranch.xla.program_function import ProgramFunction, ProgramOps
 
 AXIS = "replica"
 """The name of the mesh's axis."""
@@ -63,7 +64,7 @@ class Replication(NamedTuple):
     """The ops that draw random numbers when an op runs."""
 
 
-class _Replica(Program):
+class _Replica(ProgramFunction):
     """The ops of the first replica, in which what takes a value from each is a collective."""
 
     def __init__(self, meetings: Mapping[Operation, tuple[int, ...]], count: int, *args: Any, **options: Any) -> None:
@@ -288,7 +289,7 @@ class ReplicatedProgram(Program):
                 value if same or firsts[i].shape else value.reshape(())
                 for i, same, value in zip(dynamic, shared, arguments, strict=True)
             ]
-            results, _, flags = one._settled(facts, (), tuple(values), constants, rng[0], known, {})
+            results, _, flags = one.settled(facts, (), tuple(values), constants, rng[0], known, {})
             if facts.dynamic or facts.guessed or facts.budget is not None:
                 raise Unlike("a loop, or random numbers, of an amount that is not known when the program is compiled")
             ranks[:] = [value.ndim for value in results]

@@ -11,6 +11,7 @@ import pytest
 import anabranch as tf
 from anabranch.xla import elementwise_chains
 from anabranch.xla import program as programs
+from anabranch.xla.loops import repeated_blocks
 
 SIZE = 16
 
@@ -58,7 +59,7 @@ def _unshared() -> Any:
 
 
 def test_code_grows_with_the_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs.repeated_blocks, "find", lambda ops, *_: list(ops))  # not as one loop
+    monkeypatch.setattr(repeated_blocks, "find", lambda ops, *_: list(ops))  # not as one loop
     short, long = lines(monkeypatch, 12), lines(monkeypatch, 36)
     assert long < 3.6 * short
     monkeypatch.setattr(elementwise_chains, "LONGEST", 10_000)

@@ -190,6 +190,8 @@ class DecoupledWeightDecayExtension:
         **kwargs: for the optimizer.
     """
 
+    _use_locking: bool  # the optimizer's
+
     def __init__(self, weight_decay: Any, **kwargs: Any) -> None:
         self._decay_var_list: list[Any] | None = None
         self._weight_decay = weight_decay

@@ -15,6 +15,7 @@ from anabranch.runtime.plans import shape_families
 from anabranch.runtime.plans.items import ProgramItem, Segment
 from anabranch.xla import engine
 from anabranch.xla import program as programs
+from anabranch.xla.program_function import ProgramOps
 from anabranch.xla.replicated_program import ReplicatedProgram, Replication
 
 
@@ -78,7 +79,7 @@ def make_program(
             key if isinstance(key, Tensor) and not key.dtype.base.host_only else None for key in plan.sources(op)
         )
     program = make(
-        programs.ProgramOps(
+        ProgramOps(
             tuple(group),
             sources,
             writes,

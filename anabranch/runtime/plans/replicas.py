@@ -37,7 +37,8 @@ from anabranch.placement.devices import Device, Mesh
 from anabranch.rewrite import effects
 from anabranch.runtime.plans import layers
 from anabranch.xla import replicated_program
-from anabranch.xla.program import Program, ProgramOps
+from anabranch.xla.program import Program
+from anabranch.xla.program_function import ProgramOps
 
 LEAST_UNLIKE, MOST_UNLIKE = 4, 0.125
 """Replicas that were given values of different shapes so often, and in such a share of all runs, are kept apart."""
