@@ -154,6 +154,10 @@ _TEXT = {
     "quantize": """
     python: common fold_batch_norms graph_matcher input_to_ops quant_ops quantize quantize_graph
     """,
+    "receptive_field": """
+    .: receptive_field_api
+    python.util: graph_compute_order receptive_field
+    """,
     "recurrent": """
     python.ops: functional_rnn recurrent
     """,
