@@ -21,17 +21,18 @@ import numpy as np
 
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import faults
-from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import ValueKey
 from anabranch.core.values import shapes, spare_arrays
 from anabranch.ops.shared import host_blas
 from anabranch.runtime.interpreter import open_code
 from anabranch.runtime.interpreter.straight_line import MOST_MISSES, Straight
-from anabranch.runtime.interpreter.turns import Turn
+from anabranch.runtime.interpreter.turns import Turn, fixed_draws
 from anabranch.runtime.plans import policy
 from anabranch.runtime.plans.items import Segment
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.runner import Runner
+from anabranch.runtime.state.slots import RandomCounter
 from anabranch.runtime.step import Transaction
 from anabranch.runtime.values import own, to_host
 
@@ -77,6 +78,8 @@ class ComputedSegment:
         self._runner: Any = runner
         self._index = segment.index
         self._random_ops = segment.random_ops
+        self._fixed = fixed_draws(plan, segment.random_ops)
+        """The blocks that each op reserves, if each run draws as much."""
         self.inputs: tuple[ValueKey, ...] = tuple([key for key in needed if key not in inside and key in given])
         self.outputs: tuple[Tensor, ...] = tuple(
             [key for key in made if key in fetched or not own_ops.issuperset(plan.consumers.get(key, ()))]
@@ -126,8 +129,16 @@ class ComputedSegment:
         ]
 
     def _drawn(self, values: list[Any], token: CancellationToken) -> Sequence[Any] | None:
-        """What it computes, as a transaction that moves its streams."""
+        """What it computes, and its streams move.
+
+        Where each run draws as much, its places are reserved, and nothing is held while it computes: the threads of a
+        queue runner compute beside each other. Otherwise it is a transaction that claims the streams.
+        """
         state = self._runner._bound().states[self._index]
+        draws = [(state.counters[op], blocks) for op, blocks in self._fixed.items()]
+        streams = self._runner.manager.reserve(draws) if draws else None
+        if streams is not None:
+            return self._drawn_from(dict(zip(self._fixed, streams, strict=True)), draws, values, token)
         transaction = Transaction(self._runner.manager, token)
         turn = Turn(state.counters.__getitem__, token)
         try:
@@ -143,6 +154,26 @@ class ComputedSegment:
         finally:
             turn.back_to(0)
             transaction.end()
+
+    def _drawn_from(
+        self,
+        streams: dict[Operation, RandomCounter],
+        draws: Sequence[tuple[RandomCounter, int]],
+        values: list[Any],
+        token: CancellationToken,
+    ) -> Sequence[Any] | None:
+        """What it computes with streams that stand where places were reserved for it."""
+        turn = Turn(streams.__getitem__, token)
+        served = False
+        try:
+            found = self._results(values, turn)
+            token.raise_if_cancelled()
+            served = found is not None
+            return found
+        finally:
+            if not served:
+                turn.back_to(0)
+                self._runner.manager.give_back(draws, list(streams.values()))
 
     def _results(self, values: list[Any], turn: Turn | None) -> Sequence[Any] | None:
         given = [value if type(value) is np.ndarray else to_host(value) for value in [values[i] for i in self.places]]

@@ -116,7 +116,7 @@ def test_pipelines_give_the_same_as_without_rows(make, runs, monkeypatch):
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (lambda x: tf.random_uniform([]) + tf.cast(x, tf.float32), "more than compute"),
+        (lambda x: tf.random_normal([]) + tf.cast(x, tf.float32), "draws element by element"),
         (lambda x: tf.py_func(lambda v: v, [x], tf.int64), "more than compute"),
         (lambda x: tf.unique(tf.fill([2], x))[0], "run element by element"),
     ],
@@ -124,6 +124,64 @@ def test_pipelines_give_the_same_as_without_rows(make, runs, monkeypatch):
 def test_what_is_run_element_by_element_says_why(function, reason, runs):
     values(D.range(6).map(function).batch(3))
     assert not runs
+
+
+PIXELS = np.random.RandomState(1).randint(0, 256, [11, 6, 5, 3]).astype(np.uint8)
+
+
+def distorted(image):
+    image = tf.image.resize_image_with_crop_or_pad(tf.cast(image, tf.float32), 8, 8)
+    image = tf.image.random_flip_left_right(tf.random_crop(image, [5, 4, 3]))
+    image = tf.image.random_contrast(tf.image.random_brightness(image, 60.0), 0.2, 1.8)
+    image = tf.image.random_saturation(tf.image.random_hue(image / 300.0, 0.1), 0.5, 1.5)
+    return tf.image.per_image_standardization(image), tf.random_uniform([2, 3], 3, 9, tf.int32)
+
+
+DRAWN = {
+    "numbers": lambda x: tf.random_uniform([]) * tf.cast(x[0, 0, 0], tf.float32),
+    "vectors of integers": lambda x: tf.random_uniform([5], -3, 4, tf.int32) + tf.cast(x[0, 0], tf.int32)[0],
+    "images": distorted,
+    "flips": lambda x: tf.image.random_flip_up_down(tf.image.flip_left_right(x)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(DRAWN))
+def test_a_batch_draws_what_its_elements_draw_one_after_the_other(name, runs, monkeypatch):
+    def found():
+        with tf.Graph().as_default():
+            tf.set_random_seed(5)
+            return values(D.from_tensor_slices(PIXELS).repeat(4).map(DRAWN[name]).batch(7))
+
+    together = found()
+    assert sum(runs) == 44
+    monkeypatch.setattr(mapping.ManyAtOnce, "pull_rows", lambda self, count: None)
+    for batch, expected in zip(together, found(), strict=True):
+        for column, wanted in zip(tf.nest.flatten(batch), tf.nest.flatten(expected), strict=True):
+            np.testing.assert_array_equal(column, wanted)
+
+
+def test_elements_behind_a_failure_draw_as_if_they_had_come_alone(runs):
+    """A crop that does not fit fails its element; the others of its batch draw what they would have drawn."""
+    sizes = np.array([3, 2, 3, 9, 3, 1, 2], np.int32)
+
+    def part(size):
+        with tf.control_dependencies([tf.assert_less(size, 5)]):
+            return tf.random_uniform([]) + tf.cast(size, tf.float32)
+
+    def found(finish):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.set_random_seed(4)
+            element = finish(D.from_tensor_slices(sizes).map(part)).make_one_shot_iterator().get_next()
+            got = []
+            for _ in range(12):
+                try:
+                    got += np.ravel(session.run(element)).tolist()
+                except tf.errors.InvalidArgumentError:
+                    continue
+                except tf.errors.OutOfRangeError:
+                    return got
+
+    assert found(lambda d: d)[3:] == found(lambda d: d.batch(3))[3:]
 
 
 def test_elements_of_no_certain_shape_are_mapped_one_by_one(runs):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 import anabranch as tf
 from anabranch.runtime import computed_segments
+from anabranch.runtime.state.resources import ResourceManager
 
 
 def enqueued(tier, runs, build, capacity=200):
@@ -46,6 +50,62 @@ def test_values_and_draws_are_the_interpreters(build, monkeypatch):
     for parts, wanted in zip(found, expected, strict=True):
         for part, value in zip(parts if isinstance(parts, list) else [parts], wanted, strict=True):
             np.testing.assert_array_equal(part, value)
+
+
+def test_threads_draw_beside_each_other_what_one_draws(monkeypatch):
+    """Places in the streams are reserved, so that nothing is held meanwhile; each is drawn from once."""
+    claims = []
+    real = ResourceManager.begin
+    monkeypatch.setattr(ResourceManager, "begin", lambda self, *args: claims.append(args) or real(self, *args))
+
+    def drawn(threads):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.set_random_seed(3)
+            rows = tf.FIFOQueue(200, [tf.float32], [[]])
+            fill = rows.enqueue_many(np.ones([90], np.float32))
+            numbers = tf.random_uniform([3]) + rows.dequeue()
+            queue = tf.FIFOQueue(200, [tf.float32])
+            enqueue = queue.enqueue(numbers)
+            session.run(fill)
+            for _ in range(10):
+                session.run(enqueue)
+            claims.clear()
+            if threads:
+                with ThreadPoolExecutor(threads) as pool:
+                    list(pool.map(lambda _: session.run(enqueue), range(80)))
+            else:
+                for _ in range(80):
+                    session.run(enqueue)
+            assert not claims
+            return [session.run(queue.dequeue()).tolist() for _ in range(90)]
+
+    assert sorted(drawn(4)) == sorted(drawn(0))
+
+
+def test_a_step_that_fails_draws_nothing():
+    def build(row):
+        with tf.control_dependencies([tf.assert_less(row, 50.0)]):
+            return tf.random_uniform([]) + row
+
+    def drawn(values):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.set_random_seed(3)
+            rows = tf.FIFOQueue(99, [tf.float32], [[]])
+            fill = rows.enqueue_many(np.array(values, np.float32))
+            queue = tf.FIFOQueue(99, [tf.float32])
+            enqueue = queue.enqueue(build(rows.dequeue()))
+            session.run(fill)
+            for value in values:
+                with (
+                    contextlib.nullcontext()
+                    if value < 50
+                    else pytest.raises(tf.errors.InvalidArgumentError, match="assertion")
+                ):
+                    session.run(enqueue)
+            return [session.run(queue.dequeue()) for value in values if value < 50]
+
+    good = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    assert drawn([*good[:5], 99.0, *good[5:]]) == drawn(good)
 
 
 def test_most_runs_are_functions(monkeypatch):

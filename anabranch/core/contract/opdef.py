@@ -560,8 +560,8 @@ def _claims(
     cost = fields.get("cost", Cost.INDEXED if by_index else Cost.ELEMENTS)
     if elementwise and cost is not Cost.ELEMENTS:
         _refuse(type_name, f"elementwise and {cost}", "an element-wise op of cost ELEMENTS", "remove one of them")
-    if fields.get("straight") is not None and effect.kind != "pure":
-        _refuse(type_name, f"straight code of a {effect.kind} op", "a pure op", "remove the field")
+    if fields.get("straight") is not None and effect.kind not in ("pure", "random"):
+        _refuse(type_name, f"straight code of a {effect.kind} op", "an op that computes or draws", "remove the field")
     if fields.get("any_size") is not None and effect.kind != "pure":
         _refuse(type_name, f"a form for any size of a {effect.kind} op", "a pure op", "remove the field")
     if fields.get("of_sizes") is not None and effect.kind != "pure":

@@ -87,6 +87,9 @@ class Builder:
         """Number of ops applied so far, which seeds a random op under :attr:`seed`."""
         return 0
 
+    def _count(self, number: int) -> None:
+        """Let :attr:`_last_id` grow by ``number``, which may be below 0."""
+
     @property
     def _container(self) -> str:
         """Resource container of stateful ops."""

@@ -65,8 +65,8 @@ class Graph(GraphScopes):
         self._lock = threading.RLock()
         self.root = Body(self, "", None)
         self._operations: list[Operation] = []
-        self._in_functions = 0
-        """How many operations have been made in functions that kernels call."""
+        self._uncounted = 0
+        """How many operations seeds do not count: those in functions that kernels call, less what `_count` adds."""
         self._by_name: dict[str, Operation] = {}
         self._names_in_use: dict[str, int] = {}
         self._collections: dict[Any, list[Any]] = {}
@@ -141,7 +141,15 @@ class Graph(GraphScopes):
         A function that a kernel calls has a count of its own, as in TensorFlow, where it is a graph of its own.
         """
         called = self.current_body.called
-        return len(self._operations) - self._in_functions if called is None else called.created
+        return len(self._operations) - self._uncounted if called is None else called.created
+
+    def _count(self, number: int) -> None:
+        with self._lock:
+            called = self.current_body.called
+            if called is None:
+                self._uncounted -= number
+            else:
+                called.created += number
 
     @property
     def finalized(self) -> bool:
@@ -282,7 +290,7 @@ class Graph(GraphScopes):
             body.operations.append(op)
             if body.called is not None:
                 body.called.created += 1
-                self._in_functions += 1
+                self._uncounted += 1
             self._by_name[name] = op
             for tensor in inputs:
                 tensor._consumers.append(op)

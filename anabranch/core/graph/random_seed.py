@@ -3,15 +3,35 @@
 With neither seed the two are None and the op draws its own when it first runs. A graph seed alone takes the number of
 operations made so far as the op's seed, so that a program that builds the same graph draws the same numbers; an op seed
 alone is combined with a fixed graph seed. ``(0, 0)`` means 'no seed' to the kernels and is replaced.
+
+A public function that is made of fewer or other operations than TensorFlow's says so (:func:`counted_as`,
+:func:`count_more`), and what is drawn behind it is what TensorFlow draws.
 """
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
 
 from anabranch.core.contract.api import public
 from anabranch.core.graph.builder import current_builder
 
 DEFAULT_GRAPH_SEED = 87654321
 _MAX_INT32 = 2**31 - 1
+
+
+@contextlib.contextmanager
+def counted_as(number: int) -> Iterator[None]:
+    """A block whose operations count as ``number`` for the seeds behind it."""
+    builder = current_builder()
+    before = builder._last_id
+    yield
+    builder._count(before + number - builder._last_id)
+
+
+def count_more(number: int) -> None:
+    """Let seeds behind it count ``number`` operations more than there are."""
+    current_builder()._count(number)
 
 
 @public("get_seed", "random.get_seed")

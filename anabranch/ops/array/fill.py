@@ -14,7 +14,7 @@ from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.values import shapes
-from anabranch.ops.shared import open_forms, unchecked
+from anabranch.ops.shared import open_forms, row_rules, unchecked
 from anabranch.ops.shared.array_rules import Index, dense, ints, refuse, require, shape_from, shape_of
 
 
@@ -195,6 +195,7 @@ class Tile(Op):
     signature = "input: T, multiples: Tmultiples -> output: T"
     attrs = {"T": Type(), "Tmultiples": Index()}
     effect = PURE
+    by_rows = row_rules.tile
     straight = unchecked.tile
     any_size = open_forms.tile
     moves = True

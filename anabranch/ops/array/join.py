@@ -83,6 +83,7 @@ class Unpack(Op):
     signature = "value: T -> output: num * T"
     attrs = {"num": Int(minimum=0), "T": Type(), "axis": Int(0)}
     effect = PURE
+    by_rows = row_rules.new_axis(of_first=True)
     role = Role.SPLIT
     moves = True
 
@@ -416,6 +417,7 @@ class Split(Op):
     signature = "split_dim: int32, value: T -> output: num_split * T"
     attrs = {"num_split": Int(minimum=1), "T": Type()}
     effect = PURE
+    by_rows = row_rules.split
     straight = unchecked.split
     any_size = open_forms.split
     role = Role.SPLIT

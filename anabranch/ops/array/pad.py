@@ -9,6 +9,7 @@ import numpy as np
 from anabranch.core.contract.opdef import PURE, Op, String, Type
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
+from anabranch.ops.shared import open_forms, row_rules
 from anabranch.ops.shared.array_rules import Index, dense, ints, known, refuse, require, shape_of
 
 
@@ -97,6 +98,8 @@ class Pad(Op):
     attrs = {"T": Type(), "Tpaddings": Index()}
     effect = PURE
     moves = True
+    any_size = open_forms.pad
+    by_rows = row_rules.pad
     compile_time = ("paddings",)
     shape = _padded_shape
 
@@ -116,6 +119,8 @@ class PadV2(Op):
     attrs = {"T": Type(), "Tpaddings": Index()}
     effect = PURE
     moves = True
+    any_size = open_forms.pad
+    by_rows = row_rules.pad
     compile_time = ("paddings",)
     shape = _padded_shape
 
@@ -144,6 +149,7 @@ class MirrorPad(Op):
     attrs = _MIRROR_ATTRS
     effect = PURE
     moves = True
+    by_rows = row_rules.pad
     compile_time = ("paddings",)
 
     def shape(c):

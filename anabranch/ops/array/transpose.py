@@ -168,6 +168,7 @@ class ReverseV2(Op):
     attrs = {"Tidx": Index(), "T": Type(_REVERSIBLE)}
     effect = PURE
     moves = True
+    by_rows = row_rules.axes_behind()
     compile_time = ("axis",)
 
     def shape(c):

@@ -22,6 +22,7 @@ from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import counted_as
 from anabranch.core.values import dtypes, nest, shapes
 from anabranch.ops.control.bodies import (
     after_effects,
@@ -110,10 +111,11 @@ def while_loop(
             op._attrs["_swap_memory"] = True
         count = len(composites.flatten(builder.result))
         first_number = 0 if limit is None else 1  # TensorFlow counts the iterations in a variable before them
-        outputs = [
-            named_output(output, "Exit", first_number + place)
-            for place, output in enumerate(op._outputs[OWN : OWN + count])
-        ]
+        with counted_as(builder.count):
+            outputs = [
+                named_output(output, "Exit", first_number + place)
+                for place, output in enumerate(op._outputs[OWN : OWN + count])
+            ]
         packed = composites.pack(builder.result, outputs)
         single = count == 1 and not return_same_structure and isinstance(packed, (list, tuple))
         return packed[0] if single else packed
@@ -194,6 +196,8 @@ class _Builder:
         self.site = site
         self.result: Any = None
         """The structure that the body returned."""
+        self.count = len(self.tensors)
+        """Of the variables that TensorFlow's loop has, of which one is the counter if there is a limit; for seeds."""
 
     def refuse(self, kind: type[Exception], heading: str, given: str, expected: str, instead: str) -> Exception:
         """An error with the lines of body and call."""
@@ -255,22 +259,26 @@ class _Builder:
     def build(self, limit: Tensor | None, parallel_iterations: int, scope: str) -> Operation:
         """Build both bodies and the op."""
         graph = self.graph
-        counter = constant(0, dtypes.int32, name="loop_counter")
-        most = limit if limit is not None else constant(-1, dtypes.int32, name="maximum_iterations")
+        self.count = len(self.tensors) + (limit is not None)
+        with counted_as(2 * self.count + (limit is not None)):  # entries and merges, and the counter's first value
+            counter = constant(0, dtypes.int32, name="loop_counter")
+            most = limit if limit is not None else constant(-1, dtypes.int32, name="maximum_iterations")
         condition, loop = graph.new_body("while_cond"), graph.new_body("while_body")
         condition.of_control_flow = loop.of_control_flow = True
         self._build_condition(condition, limit)
         self._build_body(loop, most)
-        captured = body_ops.line_up([condition, loop])
-        for outer in captured:
-            loop.outputs.append(loop.captures[outer])
-        inputs = [counter, most, *self.tensors, *captured]
-        stateless = "" if body_ops.is_stateful(condition) or body_ops.is_stateful(loop) else "Stateless"
-        listed = [(), (), *self.shapes, *(tensor._shape for tensor in captured)]
-        attrs: dict[str, Any] = {"cond": condition, "body": loop, "output_shapes": listed}
-        attrs["parallel_iterations"] = parallel_iterations
-        op = build_operation(f"{stateless}While", [inputs], attrs, scope)
-        body_ops.own(op)
+        both = len(condition.captures.keys() & loop.captures.keys())  # captured once
+        with counted_as(self.count - both):  # next values; exits are made of what is returned
+            captured = body_ops.line_up([condition, loop])
+            for outer in captured:
+                loop.outputs.append(loop.captures[outer])
+            inputs = [counter, most, *self.tensors, *captured]
+            stateless = "" if body_ops.is_stateful(condition) or body_ops.is_stateful(loop) else "Stateless"
+            listed = [(), (), *self.shapes, *(tensor._shape for tensor in captured)]
+            attrs: dict[str, Any] = {"cond": condition, "body": loop, "output_shapes": listed}
+            attrs["parallel_iterations"] = parallel_iterations
+            op = build_operation(f"{stateless}While", [inputs], attrs, scope)
+            body_ops.own(op)
         return op
 
     def _arguments(self, body: Body, most: Tensor | None) -> list[Tensor]:
@@ -300,7 +308,8 @@ class _Builder:
 
     def _build_condition(self, body: Body, limit: Tensor | None) -> None:
         with self.graph.building(body):
-            arguments = self._arguments(body, limit)
+            with counted_as(2 * (limit is not None)):  # the limit, captured, and the comparison with it
+                arguments = self._arguments(body, limit)
             returned = self._call(self.cond, arguments)
             told_as = f"cond {told(self.cond)}\ncalled at {self.site}"
             if returned is None or nest.is_nested(returned) or composites.is_composite(returned):
@@ -326,13 +335,16 @@ class _Builder:
                 )
             pred = local(body, pred)
             if limit is not None:
-                pred = build("LogicalAnd", build("Less", body.args[0], body.args[1]), pred)
+                with counted_as(1):
+                    pred = build("LogicalAnd", build("Less", body.args[0], body.args[1]), pred)
             body.outputs = [pred]
 
     def _build_body(self, body: Body, most: Tensor) -> None:
         with self.graph.building(body):
-            arguments = self._arguments(body, most)
-            counter = build("AddV2", body.args[0], constant(1, dtypes.int32, name="one"), name="next_counter")
+            # The condition of the loop, and for each variable what it goes through and its value; the counter's next.
+            with counted_as(1 + 2 * self.count + 2 * (self.count > len(self.tensors))):
+                arguments = self._arguments(body, most)
+                counter = build("AddV2", body.args[0], constant(1, dtypes.int32, name="one"), name="next_counter")
             returned = self._call(self.body, arguments)
             self.result = self._checked(returned)
             next_values = [local(body, convert_to_tensor(part)) for part in composites.flatten(self.result)]

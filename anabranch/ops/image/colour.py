@@ -10,6 +10,7 @@ from anabranch.core import errors
 from anabranch.core.contract.opdef import DERIVED, PURE, Op, Type
 from anabranch.core.values import shapes
 from anabranch.ops.math import xla_reductions
+from anabranch.ops.shared import row_rules
 
 
 def _colours(c: Any) -> Any:
@@ -115,6 +116,7 @@ class RGBToHSV(Op):
     signature = "images: T -> output: T"
     attrs = _FLOATS
     effect = PURE
+    by_rows = row_rules.as_it_is
     shape = _colours
     gradient = DERIVED
 
@@ -128,6 +130,7 @@ class HSVToRGB(Op):
     signature = "images: T -> output: T"
     attrs = _FLOATS
     effect = PURE
+    by_rows = row_rules.as_it_is
     shape = _colours
     gradient = DERIVED
 
@@ -141,6 +144,7 @@ class AdjustContrastv2(Op):
     signature = "images: T, contrast_factor: float -> output: T"
     attrs = _HALVES
     effect = PURE
+    by_rows = row_rules.with_number()
     gradient = DERIVED
 
     def shape(c):
@@ -162,6 +166,7 @@ class AdjustHue(Op):
     signature = "images: T, delta: float -> output: T"
     attrs = _HALVES
     effect = PURE
+    by_rows = row_rules.with_number(fewer=1)
     gradient = DERIVED
 
     def shape(c):
@@ -188,6 +193,7 @@ class AdjustSaturation(Op):
     signature = "images: T, scale: float -> output: T"
     attrs = _HALVES
     effect = PURE
+    by_rows = row_rules.with_number(fewer=1)
     gradient = DERIVED
 
     def shape(c):

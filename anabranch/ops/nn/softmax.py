@@ -17,7 +17,7 @@ from anabranch.core.contract.api import public_op
 from anabranch.core.contract.opdef import PURE, Op, Type
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
-from anabranch.ops.shared import open_forms, unchecked
+from anabranch.ops.shared import open_forms, row_rules, unchecked
 from anabranch.ops.shared.widening import constant, widen
 
 _FLOATS = "half bfloat16 float double"
@@ -57,6 +57,7 @@ class Softmax(Op):
     signature = "logits: T -> softmax: T"
     attrs = {"T": Type(_FLOATS)}
     effect = PURE
+    by_rows = row_rules.last_axis
     straight = unchecked.softmax(False)
     any_size = open_forms.softmax
     shape = _at_least_vector
@@ -78,6 +79,7 @@ class LogSoftmax(Op):
     signature = "logits: T -> logsoftmax: T"
     attrs = {"T": Type(_FLOATS)}
     effect = PURE
+    by_rows = row_rules.last_axis
     straight = unchecked.softmax(True)
     any_size = open_forms.log_softmax
     shape = _at_least_vector

@@ -33,7 +33,7 @@ def _product(xp: Any, value: Any, factor: int) -> tuple[Any, Any]:
 def blocks(xp: Any, philox: tuple[Any, Any], offsets: Any) -> list[Any]:
     """The four uint32 words of the blocks at ``offsets`` (uint64) after the stream's counter, each like ``offsets``."""
     if xp is np:
-        return (_few_blocks if np.size(offsets) <= _FEW else _many_blocks)(philox, np.asarray(offsets))
+        return (_few_blocks if np.size(offsets) <= FEW else _many_blocks)(philox, np.asarray(offsets))
     key, counter = philox
     low = _wide(xp, counter[0]) | (_wide(xp, counter[1]) << np.uint64(32))
     high = _wide(xp, counter[2]) | (_wide(xp, counter[3]) << np.uint64(32))
@@ -54,7 +54,7 @@ def blocks(xp: Any, philox: tuple[Any, Any], offsets: Any) -> list[Any]:
     return [word0, word1, word2, word3]
 
 
-_FEW = 8
+FEW = 8
 """Blocks up to which Python's numbers take less time than calls of NumPy."""
 
 
@@ -67,11 +67,26 @@ def _few_blocks(philox: tuple[Any, Any], offsets: Any) -> list[Any]:
 def _few_words(philox: tuple[Any, Any], offsets: Iterable[int]) -> list[int]:
     """The words of the blocks at a few offsets, one block behind the other."""
     (first_key, second_key), (w0, w1, w2, w3) = philox
-    first_key, second_key = int(first_key) & _LOW, int(second_key) & _LOW
-    start = int(w0) & _LOW | (int(w1) & _LOW) << 32 | (int(w2) & _LOW) << 64 | (int(w3) & _LOW) << 96
+    key = int(first_key) & _LOW | (int(second_key) & _LOW) << 32
+    place = int(w0) & _LOW | (int(w1) & _LOW) << 32 | (int(w2) & _LOW) << 64 | (int(w3) & _LOW) << 96
+    return _of_places(key, [place + offset for offset in offsets])
+
+
+def few(key: int, place: int, number: int) -> list[int]:
+    """The words of a few blocks from a place (of 128 bits) on, one block behind the other, for a key of 64 bits."""
+    return _of_places(key, range(place, place + number))
+
+
+def stream_at(key: int, place: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same stream as kernels take it: ``(uint32[2], uint32[4])``, little end first."""
+    first = np.array([key & _LOW, key >> 32], np.uint32)
+    return first, np.array([(place >> shift) & _LOW for shift in (0, 32, 64, 96)], np.uint32)
+
+
+def _of_places(key: int, places: Iterable[int]) -> list[int]:
+    first_key, second_key = key & _LOW, key >> 32
     found: list[int] = []
-    for offset in offsets:
-        position = start + offset
+    for position in places:
         word0, word1 = position & _LOW, position >> 32 & _LOW
         word2, word3 = position >> 64 & _LOW, position >> 96 & _LOW
         key0, key1 = first_key, second_key
@@ -140,7 +155,7 @@ def pairs(xp: Any, philox: tuple[Any, Any], count: int) -> tuple[Any, Any]:
 
 
 def _host_blocks(philox: tuple[Any, Any], number: int) -> np.ndarray:
-    if number <= _FEW:
+    if number <= FEW:
         return np.array(_few_words(philox, range(number)), np.uint32).reshape(number, 4)
     words = np.empty((number, 4), np.uint32)
     for start in range(0, number, CHUNK):

@@ -15,7 +15,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.opdef import RANDOM, Int, NotDifferentiable, Op, Type
 from anabranch.core.values import shapes, sizes
-from anabranch.ops.random import distributions, philox
+from anabranch.ops.random import distributions, philox, short_draws
 
 FLOATS = "half bfloat16 float double"
 DRAWN = NotDifferentiable("random numbers do not depend on the inputs")
@@ -90,6 +90,7 @@ class RandomUniform(Op):
     compile_time = ("shape",)
     shape = shape_of
     consumes = _reserve
+    straight = short_draws.uniform
     gradient = DRAWN
 
     def kernel(ctx, inputs, attrs):
@@ -105,6 +106,7 @@ class RandomUniformInt(Op):
     effect = RANDOM
     compile_time = ("shape",)
     consumes = _reserve
+    straight = short_draws.integers
     gradient = DRAWN
 
     def shape(c):

@@ -26,6 +26,9 @@ Maker = Callable[[Sequence[Any], dict[str, Any]], Form | None]
 _PLAIN = frozenset(np.dtype(name) for name in ("float32", "float64", "int32", "int64", "bool"))
 _FLOATS = frozenset(np.dtype(name) for name in ("float32", "float64"))
 _NUMBERS = _PLAIN - {np.dtype(bool)}
+_NARROW = frozenset(np.dtype(name) for name in ("uint8", "int8", "uint16", "int16"))
+_MOVED = _PLAIN | _NARROW
+"""What is moved without arithmetic: pixels, too."""
 _add: Any = np.add.reduce
 _MOST = 1 << 26
 """Elements beyond which an array is left to the kernel, which asks whether there is room."""
@@ -163,7 +166,17 @@ def select(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
 
 def select_broadcast(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """By a condition, all three broadcast; NumPy refuses what does not fit."""
-    return host_choice.choose if _plain(operands[1:]) and operands[0].ndim else None
+    if not _plain(operands[1:], _MOVED):
+        return None
+    if operands[0].ndim:
+        return host_choice.choose
+
+    def one_of(condition: Any, one: Any, other: Any) -> Any:
+        if one.shape != other.shape:
+            raise Changed
+        return one if condition else other
+
+    return one_of
 
 
 def relu(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
@@ -185,10 +198,10 @@ def relu_grad(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
 
 
 def cast(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
-    """Between integers and floats, but from floats to integers, which is cut off."""
+    """From integers of any width, and between integers and floats, but from floats to integers, which is cut off."""
     (x,) = operands
     dtype = attrs["DstT"].np
-    if attrs["Truncate"] or x.dtype == dtype or not {x.dtype, dtype} <= _PLAIN:
+    if attrs["Truncate"] or x.dtype == dtype or x.dtype not in _MOVED or dtype not in _PLAIN:
         return None
     if dtype.kind == "b":
         return lambda x: np.not_equal(x, 0)
@@ -473,7 +486,7 @@ def concat(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     if np.size(place) != 1 or any(value.dtype != first.dtype or value.ndim != first.ndim for value in values):
         return None
     axis, join = int(np.ravel(place)[0]), np.concatenate
-    if not -first.ndim <= axis < first.ndim or first.dtype not in _PLAIN:
+    if not -first.ndim <= axis < first.ndim or first.dtype not in _MOVED:
         return None
 
     def joined(*values: Any) -> Any:
@@ -505,7 +518,7 @@ def split(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
 @takes_sizes(1)
 def tile(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """A number of copies side by side."""
-    if operands[0].dtype not in _PLAIN:
+    if operands[0].dtype not in _MOVED:
         return None
 
     def copies(x: Any, times: tuple[int, ...]) -> Any:
@@ -521,6 +534,28 @@ def tile(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
         return np.broadcast_to(x.reshape(apart), whole).reshape(_room(tuple(result)))
 
     return copies
+
+
+@takes_sizes(1)
+def pad(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Zeros, or another number, around an array."""
+    dtype, rank = operands[0].dtype, operands[0].ndim
+    if dtype not in _MOVED or (len(operands) > 2 and operands[2].ndim):
+        return None
+
+    def padded(x: Any, sizes: tuple[int, ...], *value: Any) -> Any:
+        shape = x.shape
+        if len(sizes) != 2 * rank or min(sizes, default=0) < 0:
+            raise Changed
+        whole = tuple([sizes[2 * i] + size + sizes[2 * i + 1] for i, size in enumerate(shape)])
+        if whole == shape:
+            return x
+        out = spare_arrays.empty(_room(whole), dtype)
+        out.fill(value[0] if value else 0)
+        out[tuple([slice(sizes[2 * i], sizes[2 * i] + size) for i, size in enumerate(shape)])] = x
+        return out
+
+    return padded
 
 
 @takes_sizes(1, 2, settled=[2])
@@ -569,7 +604,7 @@ def _index(attrs: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
 def strided(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """A strided slice: NumPy's, whose bounds are cut off where TensorFlow cuts them off."""
     x = operands[0]
-    if x.dtype not in _PLAIN and x.dtype != object:
+    if x.dtype not in _MOVED and x.dtype != object:
         return None
     index = _index(attrs)
     kept: dict[Any, Any] = {}
@@ -612,21 +647,22 @@ def strided_gradient(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | N
 
 # ---------------------------------------------------------------------------------------------------------------- rows
 def gather(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
-    """Rows of dimension 0."""
+    """Slices of a dimension that a form is for."""
     params, indices, *rest = operands
-    if params.dtype not in _PLAIN or not params.ndim or attrs.get("batch_dims", 0):
+    if params.dtype not in _MOVED or not params.ndim or attrs.get("batch_dims", 0):
         return None
-    if rest and (np.size(rest[0]) != 1 or int(np.ravel(rest[0])[0]) != 0):
+    if rest and (np.size(rest[0]) != 1 or not -params.ndim <= int(np.ravel(rest[0])[0]) < params.ndim):
         return None
+    axis = int(np.ravel(rest[0])[0]) % params.ndim if rest else 0
     unsigned = np.dtype(f"u{indices.dtype.itemsize}")
 
-    def rows(params: Any, indices: Any, *_: Any) -> Any:
-        if not indices.size or np.maximum.reduce(indices.view(unsigned), None) >= len(params):
+    def slices(params: Any, indices: Any, *_: Any) -> Any:
+        if not indices.size or np.maximum.reduce(indices.view(unsigned), None) >= params.shape[axis]:
             raise Changed
-        return params.take(indices, 0)
+        return params.take(indices, axis)
 
-    rows.fixes = (2,) if rest else ()  # type: ignore[attr-defined]
-    return rows
+    slices.fixes = (2,) if rest else ()  # type: ignore[attr-defined]
+    return slices
 
 
 def unsorted_sum(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:

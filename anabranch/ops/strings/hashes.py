@@ -16,6 +16,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public, public_op
 from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op, Type
 from anabranch.core.graph.build import build
+from anabranch.ops.shared import row_rules
 from anabranch.ops.strings import hash_arrays
 from anabranch.ops.strings.text import one_spelling
 
@@ -198,6 +199,7 @@ class StringToHashBucketFast(Op):
     signature = "input: string -> output: int64"
     attrs = {"num_buckets": Int(minimum=1)}
     effect = PURE
+    by_rows = row_rules.as_it_is
     gradient = _NO_GRADIENT
 
     def shape(c):
@@ -213,6 +215,7 @@ class StringToHashBucketStrong(Op):
     signature = "input: string -> output: int64"
     attrs = {"num_buckets": Int(minimum=1), "key": List("int")}
     effect = PURE
+    by_rows = row_rules.as_it_is
     gradient = _NO_GRADIENT
 
     def shape(c):
@@ -231,6 +234,7 @@ class StringToHashBucket(Op):
     signature = "string_tensor: string -> output: int64"
     attrs = {"num_buckets": Int(minimum=1)}
     effect = PURE
+    by_rows = row_rules.as_it_is
     gradient = _NO_GRADIENT
 
     def shape(c):

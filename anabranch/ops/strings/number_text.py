@@ -9,6 +9,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.contract.api import public_op
 from anabranch.core.contract.opdef import PURE, Bool, Int, NotDifferentiable, Op, String, Type
+from anabranch.ops.shared import row_rules
 
 _DTYPES = (
     "int8 int16 int32 int64 uint8 uint16 uint32 uint64 half bfloat16 float double bool complex64 complex128 string "
@@ -50,6 +51,7 @@ class AsString(Op):
         "fill": String(""),
     }
     effect = PURE
+    by_rows = row_rules.as_it_is
     gradient = NotDifferentiable("a string has no gradient")
 
     def shape(c):

@@ -17,6 +17,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import PURE, Bool, NotDifferentiable, Op, String
 from anabranch.core.graph.build import build
 from anabranch.core.graph.operation import Tensor
+from anabranch.ops.shared import row_rules
 from anabranch.ops.strings.text import mapped
 
 _NO_GRADIENT = NotDifferentiable("a string has no gradient")
@@ -102,6 +103,7 @@ class RegexReplace(Op):
     signature = "input: string, pattern: string, rewrite: string -> output: string"
     attrs = {"replace_global": Bool(True)}
     effect = PURE
+    by_rows = row_rules.as_it_is
     gradient = _NO_GRADIENT
 
     def shape(c):
@@ -131,6 +133,7 @@ class RegexFullMatch(Op):
 
     signature = "input: string, pattern: string -> output: bool"
     effect = PURE
+    by_rows = row_rules.as_it_is
     gradient = _NO_GRADIENT
 
     def shape(c):

@@ -24,6 +24,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import dtypes, shapes
+from anabranch.ops.shared import row_rules
 
 _NO_GRADIENT = NotDifferentiable("a string has no gradient")
 _UNIT = String("BYTE", "BYTE UTF8_CHAR")
@@ -114,6 +115,7 @@ class Substr(Op):
     signature = "input: string, pos: T, len: T -> output: string"
     attrs = {"T": Type("int32 int64"), "unit": _UNIT}
     effect = PURE
+    by_rows = row_rules.as_it_is
     gradient = _NO_GRADIENT
 
     def shape(c):
@@ -215,6 +217,7 @@ class StringJoin(Op):
     signature = "inputs: N * string -> output: string"
     attrs = {"N": Int(minimum=0), "separator": String("")}
     effect = PURE
+    by_rows = row_rules.same_shapes
     gradient = _NO_GRADIENT
 
     def shape(c):

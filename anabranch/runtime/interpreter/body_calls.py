@@ -25,13 +25,12 @@ from anabranch.rewrite import effects
 from anabranch.runtime.interpreter import open_code
 from anabranch.runtime.interpreter.row_code import Rows
 from anabranch.runtime.interpreter.straight_line import Straight
-from anabranch.runtime.interpreter.turns import TooLong, Turn
+from anabranch.runtime.interpreter.turns import TooLong, Turn, fixed_draws
 from anabranch.runtime.plans import policy
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.state.slots import Layout, RandomCounter
 from anabranch.runtime.step import Step
 from anabranch.runtime.values import seen, to_host
-from anabranch.xla import lowering
 
 
 class OwnStreams:
@@ -137,18 +136,6 @@ def _committed(manager: Any, slot: Any, token: CancellationToken | None) -> np.n
         manager.unpin(versions)
 
 
-def _fixed_draws(plan: Any) -> dict[Any, int]:
-    """The blocks that each op of a body that draws reserves in each call; empty if that is not certain of all."""
-    (segment,) = plan.segments
-    blocks: dict[Any, int] = {}
-    for op in segment.random_ops:
-        operands = [plan.constants.get(source) for source in plan.sources(op)]
-        if any(value is None for value in operands):
-            return {}
-        blocks[op] = int(op.definition.consumes(lowering.TraceShapes(op, operands)))
-    return blocks
-
-
 def _no_stream(op: Any) -> RandomCounter:
     """A function that draws in a conditional or loop is run by the executor."""
     raise AssertionError(op)
@@ -200,11 +187,11 @@ class BodyFunction:
         self._open = None if straight is None or straight.any_size is not None else open_code.of_body(self._plan)
         """What runs a body that draws where straight code does not: for elements of ever new sizes."""
         self._turn: Turn | None = None
-        self._fixed = _fixed_draws(self._plan) if straight is not None else {}
+        self._fixed = fixed_draws(self._plan, self._plan.segments[0].random_ops) if straight is not None else {}
         self._copies: list[BodyFunction] = []
         """The same with streams of their own, for calls whose places in the streams were reserved; each in one call."""
         self._rows: Rows | None = None
-        if self._straight is not None and not self._straight.random_ops and not self._straight.nests:
+        if self._straight is not None and not self._straight.nests and (self._fixed or not self._straight.random_ops):
             # Where elements are to be computed by programs, rows are used if they have the same bits.
             told = self._tier != "compiled"
             self._rows = Rows(self._plan, len(body.args) - len(self._captured), told)
@@ -259,7 +246,7 @@ class BodyFunction:
         if self._rows is None:
             if self._straight is None:
                 return "it does more than compute"
-            return "it draws" if self._straight.random_ops else "it has conditionals or loops"
+            return "it draws" if not self._straight.nests else "it has conditionals or loops"
         return self._rows.refused
 
     def rows(self, columns: Sequence[Any], token: CancellationToken) -> list[Any] | None:
@@ -270,7 +257,11 @@ class BodyFunction:
         if rows is None or rows.refused is not None:
             return None
         values = self._with_captured(columns, token)
-        return rows.run(values, self._count, lambda element: self(element, token))
+        if not self._fixed:
+            return rows.run(values, self._count, lambda element: self(element, token))
+        with self._manager.drawing:
+            turn = Turn(functools.cache(self._manager.of))
+            return rows.run(values, self._count, lambda element: self(element, token), turn)
 
     def __call__(self, operands: Sequence[Any], token: CancellationToken) -> list[Any]:
         values = self._with_captured(operands, token) if self._live else [*operands, *self._captured]

@@ -31,7 +31,7 @@ from anabranch.runtime.interpreter.open_calls import MOST_BYTES, FromShapes, arr
 from anabranch.runtime.interpreter.shape_refusals import refused_by_shape
 from anabranch.runtime.interpreter.straight_builder import RUN_ANEW, only_computes, only_draws, same_bits
 from anabranch.runtime.interpreter.straight_line import MOST_MISSES
-from anabranch.runtime.interpreter.turns import Turn, blocks_of
+from anabranch.runtime.interpreter.turns import Turn, blocks_of, short_draw
 from anabranch.runtime.plans import policy
 from anabranch.runtime.plans.plan import Plan
 from anabranch.xla import known_values, lowering
@@ -477,7 +477,9 @@ class _Builder:
         names = [self._array(key) for key in sources]
         self._cost += policy.STRAIGHT_KERNEL
         if only_draws(op):
-            call = drawing(self._plan, op, all(key in self._constant for key in sources))
+            known = [key in self._constant for key in sources]
+            assert self._turn is not None
+            call = short_draw(op, operands, known, results[0], self._turn) or drawing(self._plan, op, all(known))
             return f"{self._bind(call)}({', '.join(['turn', *names])})", _variables(names), True
         call = kernel_of(self._plan, op, context)
         return f"{self._bind(call)}({', '.join(names)})", _variables(names), True

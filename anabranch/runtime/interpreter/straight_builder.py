@@ -25,7 +25,7 @@ from anabranch.core.values.host_list import HostList
 from anabranch.core.values.optional_values import HostOptional
 from anabranch.ops.shared import host_blas
 from anabranch.ops.shared.unchecked import Changed, unchanged
-from anabranch.runtime.interpreter.turns import Turn, blocks_of
+from anabranch.runtime.interpreter.turns import Turn, blocks_of, short_draw
 from anabranch.runtime.plans import policy
 from anabranch.runtime.values import to_host
 
@@ -121,7 +121,7 @@ def content(value: HostOptional) -> Any:
     return "none" if value.values is None else tuple([getattr(item, "shape", None) for item in value.values])
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
     """One op of straight code."""
 
     op: Operation
@@ -152,7 +152,7 @@ class Builder:
         self._known: set[ValueKey] = set()
         self._scope: dict[str, Any] = {"Changed": Changed, "arrays": _ARRAYS, "array": np.ndarray, "List": HostList}
         self._scope.update(Optional=HostOptional, content=content)
-        self._lines: list[_Line] = []
+        self._lines: list[Line] = []
         self._looked_at: set[str] = set()
         """What ops take, also those that only ask for a shape and become constants: as arguments, these are guarded."""
         self._of_shape: set[str] = set()
@@ -262,7 +262,7 @@ class Builder:
             name, maker = self._names[key], f"o{len(self._scope)}"
             self._scope[maker], self._scope["Unsettled"] = op, Unsettled
             text = f"if {name}.tolist() != {value.tolist()}: raise Unsettled({maker})"
-            self._lines.append(_Line(op, text, [], [name], True, 0.0))
+            self._lines.append(Line(op, text, [], [name], True, 0.0))
             self._bind(key, value)
 
     def _add_inner(self, op: Operation) -> None:
@@ -290,7 +290,7 @@ class Builder:
         name = f"f{len(self._scope)}"
         self._scope[name] = call
         text = f"{''.join(f'{target}, ' for target in targets)}= {name}({', '.join(['turn', *names])})"
-        self._lines.append(_Line(op, text if targets else text[2:], targets, names, True, policy.STRAIGHT_KERNEL))
+        self._lines.append(Line(op, text if targets else text[2:], targets, names, True, policy.STRAIGHT_KERNEL))
 
     def maker(self, definition: OpDefinition) -> Any:
         """What makes the short form of an op."""
@@ -330,7 +330,11 @@ class Builder:
         if constant and op._outputs:
             return
         make = self.maker(definition)
-        function = make(operands, known, attrs) if make is not None else None
+        if draws:
+            assert self._turn is not None
+            function = short_draw(op, operands, known, outputs[0], self._turn)
+        else:
+            function = make(operands, known, attrs) if make is not None else None
         if function is unchanged:
             self._of_shape.update(sources)
             self._names[op._outputs[0]], self._values[op._outputs[0]] = names[0], operands[0]
@@ -345,7 +349,7 @@ class Builder:
         else:
             self._kernels.append((targets, forms))
         if draws:
-            function = _drawing(op, attrs, context.precision, forms, blocks if all(known) else None)
+            function = function or _drawing(op, attrs, context.precision, forms, blocks if all(known) else None)
             names = ["turn", *names]
         self._scope[name] = function or _kernel(op, attrs, context, forms)
         call = f"{name}({', '.join(names)})"
@@ -359,8 +363,8 @@ class Builder:
             given = [getattr(value, "shape", None) for value in operands]
             context_of_shapes = inference.ShapeContext(definition, attrs, op._inputs, given)
             cost += policy.STRAIGHT_PER_FLOP * float(definition.flops(context_of_shapes))
-        may_fail = not short or getattr(make, "may_change", False)
-        self._lines.append(_Line(op, text, targets, sources, may_fail, cost))
+        may_fail = not short or draws or getattr(make, "may_change", False)
+        self._lines.append(Line(op, text, targets, sources, may_fail, cost))
 
     def _any_size(
         self, op: Operation, attrs: dict[str, Any], operands: list[Any], known: Sequence[bool], outputs: list[Any],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from anabranch.core.graph.operation import Operation
@@ -47,11 +48,39 @@ class Turn:
         self._moved.append((counter, blocks))
         return words
 
+    def take_place(self, op: Operation, blocks: int) -> tuple[int, int]:
+        """The same as integers: the key, and the place of the first block."""
+        counter = self._stream(op)
+        place = counter.position
+        counter.position = place + blocks
+        self._moved.append((counter, blocks))
+        return counter.key, place
+
+    def place_before(self, op: Operation, blocks: int) -> tuple[int, int]:
+        """The key of a stream, and its place ``blocks`` ago."""
+        counter = self._stream(op)
+        return counter.key, counter.position - blocks
+
     def back_to(self, place: int) -> None:
         """Move the streams back to where they stood: what was drawn since is drawn anew."""
         while len(self._moved) > place:
             counter, blocks = self._moved.pop()
             counter.position -= blocks
+
+    @contextlib.contextmanager
+    def looking_back(self, count: int) -> Iterator[Callable[[int], None]]:
+        """A block in which others draw anew what single ones of ``count`` rows have drawn; gives what goes to a row."""
+        ends = [counter.position for counter, _ in self._moved]
+
+        def go_to(row: int) -> None:
+            for (counter, blocks), end in zip(self._moved, ends, strict=True):
+                counter.position = end - blocks + blocks // count * row
+
+        try:
+            yield go_to
+        finally:
+            for (counter, _), end in zip(self._moved, ends, strict=True):
+                counter.position = end
 
     def keep(self) -> None:
         """What was drawn stays drawn."""
@@ -66,3 +95,32 @@ def blocks_of(op: Operation, operands: Sequence[Any]) -> int:
     if blocks > MOST_BLOCKS:
         raise Changed
     return blocks
+
+
+def fixed_draws(plan: Any, random_ops: Sequence[Operation]) -> dict[Operation, int]:
+    """The blocks that each of these ops of a plan reserves in each run; empty if that is not certain of all."""
+    blocks: dict[Operation, int] = {}
+    for op in random_ops:
+        operands = [plan.constants.get(source) for source in plan.sources(op)]
+        if any(value is None for value in operands):
+            return {}
+        blocks[op] = blocks_of(op, operands)
+    return blocks
+
+
+def short_draw(
+    op: Operation, operands: Sequence[Any], known: Sequence[bool], drawn: Any, turn: Turn
+) -> Callable[..., Any] | None:
+    """What an op draws as a function of a turn and its operands, if that has a short form with its kernel's bits.
+
+    ``drawn`` is what the kernel gave for these operands just now.
+    """
+    make = op.definition.straight
+    draw = make(operands, known, op._attrs) if make is not None else None
+    if draw is None:
+        return None
+    blocks = blocks_of(op, operands)
+    again = draw(*turn.place_before(op, blocks))
+    if again.shape != drawn.shape or again.dtype != drawn.dtype or again.tobytes() != drawn.tobytes():
+        return None
+    return lambda turn, *_: draw(*turn.take_place(op, blocks))

@@ -327,6 +327,33 @@ class ResourceManager:
             if claim.token is not None and claim.token.left is not None and claim.conflicts(wanted):
                 _log.warning("A step waits for variables that are held by %s", claim.token.left)
 
+    def reserve(self, draws: Sequence[tuple[RandomCounter, int]]) -> list[RandomCounter] | None:
+        """Move streams by their numbers of blocks, for a segment that does nothing else; streams that stand where these
+        stood. None if somebody holds one of them: then it is to be claimed.
+        """
+        with self._lock:
+            if self.in_flight or self._watched:
+                return None
+            if self._active or self._waiting:
+                wanted = {counter for counter, _ in draws}
+                for claim in (*self._active, *self._waiting):
+                    if not (claim.writes.isdisjoint(wanted) and claim.reads.isdisjoint(wanted)):
+                        return None
+            streams = []
+            for counter, blocks in draws:
+                streams.append(RandomCounter(counter.key, counter.position))
+                counter.position += blocks
+            return streams
+
+    def give_back(self, draws: Sequence[tuple[RandomCounter, int]], streams: Sequence[RandomCounter]) -> None:
+        """Move streams back to where :meth:`reserve` found them, and where its ``streams`` stand again, as nothing was
+        drawn; those from which others have drawn since stay.
+        """
+        with self._lock:
+            for (counter, blocks), stream in zip(draws, streams, strict=True):
+                if counter.position == stream.position + blocks:
+                    counter.position = stream.position
+
     def settle_in_flight(self, touched: frozenset[Any], by: Any = None) -> None:
         """Waits for the steps in flight that write any of ``touched``."""
         for pipeline in list(self.in_flight):
