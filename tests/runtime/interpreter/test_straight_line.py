@@ -7,7 +7,9 @@ import pytest
 
 import anabranch as tf
 from anabranch.core.contract import kernels, opdef
+from anabranch.core.graph.build import build
 from anabranch.core.values.list_values import HostList
+from anabranch.ops.random import philox
 from anabranch.runtime.interpreter import straight_line
 
 RNG = np.random.RandomState(0)
@@ -443,7 +445,41 @@ def test_a_form_computes_what_the_kernel_does(name, operands, attrs):
 
 
 def test_every_form_is_tried():
-    assert {case[0] for case in CASES} == {name for name, item in opdef.all_definitions().items() if item.straight}
+    straight = {name: item for name, item in opdef.all_definitions().items() if item.straight}
+    computed = {name for name, item in straight.items() if item.effect.kind == "pure"}
+    assert {case[0] for case in CASES} == computed
+    assert {case[0] for case in DRAWS} == straight.keys() - computed
+
+
+DRAWS = [
+    ("RandomUniform", [[]], {"dtype": tf.float32}),
+    ("RandomUniform", [[2, 3]], {"dtype": tf.float32}),
+    ("RandomUniform", [[31]], {"dtype": tf.float32}),
+    ("RandomUniformInt", [[], 3, 10], {}),
+    ("RandomUniformInt", [[5], -7, 2**31 - 1], {}),
+    ("RandomUniformInt", [[2, 2], -(2**31), 2**31 - 1], {}),
+]
+
+
+@pytest.mark.parametrize(("name", "operands", "attrs"), DRAWS)
+def test_draws_are_the_kernels_alone_and_in_rows(name, operands, attrs):
+    arrays = [np.array(value, np.int32) for value in operands]
+    with tf.Graph().as_default():
+        op = build(name, *arrays, seed=1, seed2=2, **attrs).op
+    draw = op.definition.straight(arrays, [True] * len(arrays), op._attrs)
+    key, place, blocks = 2**63 + 11, (5 << 64) + 2**64 - 3, 256
+
+    def of_kernel(at):
+        context = kernels.HostContext(op)
+        context.philox = philox.stream_at(key, at)
+        return kernels.run_on_host(op.definition, arrays, op._attrs, context)[0]
+
+    rows = draw.rows(key, place, blocks, 4)
+    for row in range(4):
+        expected = of_kernel(place + row * blocks)
+        for found in (draw(key, place + row * blocks), rows[row]):
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(
