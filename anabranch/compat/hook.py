@@ -197,7 +197,10 @@ def _from_place(place: str, name: str) -> Any:
         return internals.special(place, name)
     if place.startswith("@"):
         module = importlib.import_module(f"anabranch.{place[1:]}")
-        return module.__dict__[name] if name in module.__dict__ else getattr(module, name)
+        value = module.__dict__[name] if name in module.__dict__ else getattr(module, name)
+        if isinstance(value, types.ModuleType) and _is_ours(value):
+            raise AttributeError(name)  # what our module imports is not a name of theirs
+        return value
     home = namespace("" if place == "top" else place)
     if home is None:
         raise AttributeError(name)

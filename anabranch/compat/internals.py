@@ -212,6 +212,7 @@ saved_model.constants: saved_model.constants
 pywrap_tensorflow pywrap_tensorflow_internal: train errors =devices @compat.internal.training_internals
 summary.summary summary.writer.writer summary.writer.writer_cache: summary
 summary.writer.event_file_writer: @summary.event_file
+summary.writer.event_file_writer_v2: @compat.internal.training_internals
 summary.summary_iterator: train
 summary.plugin_asset: @summary.plugin_asset
 eager.context eager.backprop eager.def_function eager.function: =eager top

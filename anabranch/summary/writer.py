@@ -17,6 +17,7 @@ from anabranch.core.protos import event_pb2, graph_pb2, saved_model_pb2
 from anabranch.formats.records import read_records
 from anabranch.summary import plugin_asset
 from anabranch.summary.event_file import EventFileWriter
+from anabranch.summary.session_events import SessionEventWriter
 from anabranch.train.meta_graph import scoped_meta_graph
 
 
@@ -34,7 +35,8 @@ class FileWriter:
         flush_secs: kept for its name: an event does not stay in a buffer.
         graph_def: the old form of ``graph``.
         filename_suffix: end of the file's name.
-        session: a writer whose events are ops of a session is not supported; must be None.
+        session: a session that writes the events, each in a step of its own, to a file that all writers to ``logdir`` in
+            this session share, those of ``tf.contrib.summary.create_file_writer(logdir)`` too. Only where this is wanted.
 
     Example:
         >>> import tempfile
@@ -63,15 +65,11 @@ class FileWriter:
             "tf.summary.FileWriter",
             "tf.contrib.summary.create_file_writer(logdir)",
         )
-        if session is not None:
-            raise NotImplementedError(
-                errors.message(
-                    "FileWriter(session=...), whose events are ops of that session",
-                    "a writer that writes itself",
-                    "leave session out and call writer.add_summary(session.run(merged), step)",
-                )
-            )
-        self.event_writer = EventFileWriter(logdir, max_queue, flush_secs, filename_suffix)
+        self.event_writer: EventFileWriter | SessionEventWriter
+        if session is None:
+            self.event_writer = EventFileWriter(logdir, max_queue, flush_secs, filename_suffix)
+        else:
+            self.event_writer = SessionEventWriter(session, logdir, max_queue, flush_secs, filename_suffix)
         self._seen_tags: set[str] = set()
         self._run_tags: set[str] = set()
         if graph is not None or graph_def is not None:

@@ -10,6 +10,7 @@ session) and nested structures of them; they fail with the elements that differ.
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import re
 import sys
@@ -128,7 +129,16 @@ class TestCase(absltest.TestCase):
         """A folder of this test, deleted when it is over."""
         if self._folder is None:
             holder = tempfile.TemporaryDirectory(prefix="test_", ignore_cleanup_errors=True)  # a thread may still write
-            self.addCleanup(holder.cleanup)
+            here = os.getcwd()
+
+            def clean() -> None:
+                holder.cleanup()
+                try:
+                    os.getcwd()
+                except FileNotFoundError:  # the test went into its folder
+                    os.chdir(here)
+
+            self.addCleanup(clean)
             self._folder = holder.name
         return self._folder
 

@@ -59,7 +59,10 @@ def read_message(path: str, kind: Any, what: str) -> Any:
     except message.DecodeError as problem:
         binary = str(problem)
     try:
-        return text_format.Parse(data, kind(), allow_unknown_field=True)
+        known = text_format.Parse(data, kind(), allow_unknown_field=True)
+        if not known.ListFields():  # a message of another kind, or the unknown fields would not be all that it has
+            text_format.Parse(data, kind())
+        return known
     except (text_format.ParseError, UnicodeDecodeError, ValueError) as problem:
         raise OSError(
             f"Cannot parse file {path}: {problem}.\n"

@@ -88,7 +88,8 @@ def export_meta_graph(
         graph: the graph; the default graph if None.
         export_scope: only the nodes of this name scope, which is stripped from their names.
         clear_devices: leave out devices.
-        clear_extraneous_savers: leave out the nodes of savers other than ``saver_def``'s, and the collection of savers.
+        clear_extraneous_savers: leave out all savers but that of ``saver_def``: their nodes, and their items in the collection
+            of savers.
         strip_default_attrs: leave out attributes that have their default, for programs of older versions.
         save_debug_info: must be False; sites are not written.
         kwargs: ``unbound_inputs_col_name``: name of the collection for what an exported scope takes from outside.
@@ -161,9 +162,14 @@ def scoped_meta_graph(
         _write_saver(meta, saver_def, export_scope)
     names = graph.get_all_collection_keys() if collection_list is None else list(collection_list)
     for name in names:
-        if (clear_extraneous_savers and name == GraphKeys.SAVERS) or name == unbound_inputs:
+        if name == unbound_inputs:
             continue
-        write_collection(meta, name, graph, export_scope, excluded, warns=not for_display)
+        items = None
+        if clear_extraneous_savers and name == GraphKeys.SAVERS:
+            if saver_def is None:
+                continue
+            items = [proto_functions(name).from_proto(saver_def)]
+        write_collection(meta, name, graph, export_scope, excluded, items, warns=not for_display)
     if missing and unbound_inputs:
         meta.collection_def[unbound_inputs].bytes_list.value.extend(name.encode() for name in missing)
     return meta

@@ -25,7 +25,7 @@ from anabranch.train import basic_session_run_hooks, coordinator, session_manage
 from anabranch.train.session_manager import Scaffold
 from anabranch.variables import replica_frames
 
-_LOST = (errors.AbortedError, errors.UnavailableError)
+LOST = (errors.AbortedError, errors.UnavailableError)
 
 
 @public("train.SessionCreator")
@@ -161,7 +161,7 @@ def run_with_hooks(
     args = session_run_hook.SessionRunArgs(fetches, feed_dict, options)
     context = session_run_hook.SessionRunContext(args, session)
     asked: dict[int, Any] = {}
-    feeds = dict(feed_dict or {})
+    fed: dict[Any, Any] = {}
     for number, hook in enumerate(hooks):
         request = hook.before_run(context)
         if request is None:
@@ -169,19 +169,19 @@ def run_with_hooks(
         if request.fetches is not None:
             asked[number] = request.fetches
         for key, value in (request.feed_dict or {}).items():
-            if any(key is known for known in feeds):
+            if any(key is known for known in (*fed, *(feed_dict or ()))):
                 raise RuntimeError(
                     f"Same tensor is fed by two hooks, or by a hook and the run: {key}\n"
                     + errors.message(f"{key} fed twice", "one value for each tensor", "drop one of the feeds")
                 )
-            feeds[key] = value
+            fed[key] = value
         options = _merged(options, request.options)
     if run_metadata is None and options is not None:  # hooks that ask for statistics read them here
         run_metadata = config_pb2.RunMetadata()
     shown = options or config_pb2.RunOptions(), run_metadata or config_pb2.RunMetadata()
     results = session.run(
         {"caller": [] if fetches is None else fetches, "hooks": asked},
-        feed_dict=feeds,
+        feed_dict={**feed_dict, **fed} if feed_dict and fed else fed or feed_dict,
         options=options,
         run_metadata=run_metadata,
     )
@@ -228,7 +228,7 @@ class _Monitored:
                 for hook in self._hooks:
                     hook.after_create_session(self._session, self._coord)
                 return
-            except _LOST as problem:
+            except LOST as problem:
                 if not self._recover:
                     raise
                 logging.info(
@@ -259,7 +259,7 @@ class _Monitored:
                 self._create()
             try:
                 return self._call(lambda: self._run_once(fetches, feed_dict, options, run_metadata))
-            except _LOST as problem:
+            except LOST as problem:
                 if not self._recover:
                     raise
                 logging.info("A task was lost (%s). The session is made anew, and the run is tried again.", problem)
@@ -277,7 +277,7 @@ class _Monitored:
     def _call(self, run: Callable[[], Any]) -> Any:
         try:
             return run()
-        except _LOST:
+        except LOST:
             raise
         except Exception:
             # What a thread failed with says more than what its end did to the run.
@@ -305,7 +305,7 @@ class _Monitored:
             context = StepContext(self._tf_sess(), self._run_once)
             try:
                 return self._call(functools.partial(step_fn, *([context] if len(names) == 1 else [self, context])))
-            except _LOST as problem:
+            except LOST as problem:
                 if not self._recover:
                     raise
                 logging.info("A task was lost (%s). The session is made anew, and the step is tried again.", problem)
@@ -318,7 +318,7 @@ class _Monitored:
         if self._session is None:
             return False
         problem = self._coord._raised
-        if self._recover and isinstance(problem, _LOST):
+        if self._recover and isinstance(problem, LOST):
             logging.info("A thread has lost a task (%s). The session is made anew.", problem)
             self._drop()
             self._create()

@@ -130,6 +130,15 @@ def test_internal_modules(tf: Any, module: str, name: str, ours: str) -> None:
     assert getattr(importlib.import_module(f"tensorflow.{module}"), name) is wanted
 
 
+def test_modules_that_internal_modules_import_are_theirs(tf: Any) -> None:
+    from tensorflow.python.framework import dtypes
+    from tensorflow.python.ops import variables
+
+    assert variables.dtypes is dtypes  # and not the module that ours imports
+    with pytest.raises(AttributeError, match="has no attribute 'errors_of_nobody'"):
+        _ = variables.errors_of_nobody
+
+
 def test_modules_of_contrib_are_attributes_of_their_folders(tf: Any) -> None:
     from tensorflow.contrib.distributions.python.ops import bijectors, independent
     from tensorflow.contrib.framework.python.ops import arg_scope

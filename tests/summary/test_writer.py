@@ -137,8 +137,6 @@ def test_refusals(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(tf.errors.AlreadyExistsError, match="file; File exists"):
         tf.summary.FileWriter(tmp_path / "file")
-    with pytest.raises(NotImplementedError, match="leave session out"):
-        tf.summary.FileWriter(tmp_path, session=object())
     with tf.summary.FileWriter(tmp_path) as writer:
         with pytest.raises(TypeError, match="must be an instance of `Graph`"):
             writer.add_graph("graph")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import os
 import sys
 import threading
+import unittest
 
 import numpy as np
 import pytest
@@ -272,3 +274,16 @@ def test_devices_that_are_not_there_are_soft_in_sessions_of_tests_unless_a_gpu_i
             ):
                 session.run(v.initializer)
             assert config is None or config.allow_soft_placement  # the given config stays as it is
+
+
+def test_a_test_that_goes_into_its_folder_leaves_the_process_where_it_was(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    class Goes(tf.test.TestCase):
+        def runTest(self):
+            os.chdir(self.get_temp_dir())
+
+    result = unittest.TestResult()
+    Goes().run(result)
+    assert result.wasSuccessful()
+    assert os.path.samefile(os.getcwd(), tmp_path)

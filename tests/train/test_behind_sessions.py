@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from unittest import mock
 
 import pytest
 
 import anabranch as tf
-from anabranch.compat.internal import private_names
+from anabranch.compat.internal import private_names, training_internals
 from anabranch.train import moving_averages
 
 
@@ -158,3 +159,84 @@ def test_a_weighted_average():
         assert session.run(average, {value: 3.0, weight: 4.0}) == 3.0
         # (3 * 4 / 4 + 11 * 8 / 2) / (4 / 4 + 8 / 2)
         assert session.run(average, {value: 11.0, weight: 8.0}) == pytest.approx(47 / 5)
+
+
+def test_a_session_that_a_coordinator_ends():
+    x = tf.constant(3.0)
+    coord = tf.train.Coordinator()
+
+    def wait():
+        while not coord.should_stop():
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=wait)
+    coord.register_thread(thread)
+    thread.start()
+    inner = tf.Session()
+    session = training_internals._CoordinatedSession(inner, coord)
+    assert session.graph is inner.graph
+    assert session.run(x) == 3.0
+    with pytest.raises(TypeError, match="None has invalid type"):
+        session.run([None])
+    assert not session.should_stop()
+    session.close()
+    assert not thread.is_alive()
+    assert coord.should_stop()
+    assert session.should_stop()
+
+
+def test_a_thread_of_a_coordinated_session_fails_first():
+    coord = tf.train.Coordinator(clean_stop_exception_types=())
+    session = training_internals._CoordinatedSession(tf.Session(), coord)
+    coord.request_stop(ValueError("the thread"))
+    with pytest.raises(ValueError, match="the thread"):
+        session.run(tf.check_numerics(float("nan"), "the run"))
+    with pytest.raises(ValueError, match="the thread"):
+        session.should_stop()
+
+
+class _Failing:
+    """A session that loses its task after some runs."""
+
+    def __init__(self, runs):
+        self.runs = runs
+        self.session = tf.Session()
+
+    graph = property(lambda self: self.session.graph)
+
+    def run(self, *args, **kwargs):
+        if not self.runs:
+            raise tf.errors.AbortedError(None, None, "gone")
+        self.runs -= 1
+        return self.session.run(*args, **kwargs)
+
+    def close(self):
+        self.session.close()
+
+
+def test_a_session_that_is_made_anew():
+    x = tf.placeholder(tf.float32)
+    waiting = [_Failing(1), _Failing(2)]
+    creator = mock.Mock(create_session=lambda: waiting.pop(0))
+    session = training_internals._RecoverableSession(creator)
+    assert len(waiting) == 1
+    assert [session.run(x, {x: value}) for value in (1.0, 2.0, 3.0)] == [1.0, 2.0, 3.0]
+    assert not waiting
+    with pytest.raises(IndexError, match="pop from empty list"):
+        session.run(x, {x: 4.0})
+
+
+def test_a_lost_task_in_a_thread_makes_a_coordinated_session_anew():
+    made = []
+
+    def create():
+        coord = tf.train.Coordinator(clean_stop_exception_types=())
+        made.append(training_internals._CoordinatedSession(tf.Session(), coord))
+        return made[-1]
+
+    session = training_internals._RecoverableSession(mock.Mock(create_session=create))
+    assert not session.should_stop()
+    made[0]._coord.request_stop(tf.errors.UnavailableError(None, None, "gone"))
+    assert not session.should_stop()
+    assert len(made) == 2
+    assert session.run(tf.constant(2.0)) == 2.0

@@ -5,6 +5,7 @@ Evaluation, sessions with hooks, event files, gradients, and matrices of checkpo
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import socket
@@ -18,9 +19,11 @@ import anabranch as tf
 from anabranch.compat.v2 import gradients
 from anabranch.contrib.training import evaluation
 from anabranch.core.protos import event_pb2
+from anabranch.summary.session_events import SessionEventWriter
 from anabranch.train import monitored_session
 from anabranch.train.optimizer import deduplicated
 from anabranch.train.saving import vocabulary_changes
+from anabranch.train.saving.checkpoint_state import write_state
 
 _StopAfterNEvalsHook = evaluation.StopAfterNEvalsHook
 _evaluate_once = evaluation.evaluate_once
@@ -30,6 +33,10 @@ _deduplicate_indexed_slices = deduplicated
 _load_and_remap_matrix = vocabulary_changes.load_and_remap_matrix
 _load_and_remap_matrix_initializer = vocabulary_changes.load_and_remap_matrix_initializer
 _load_embedding_initializer = vocabulary_changes.load_embedding_initializer
+
+
+_update_checkpoint_state = update_checkpoint_state_internal = write_state
+EventFileWriterV2 = SessionEventWriter
 
 
 class _RoundRobinStrategy:
@@ -192,3 +199,86 @@ class _HookedSession(_WrappedSession):
         )
         self._should_stop = self._should_stop or stop
         return results
+
+
+class _CoordinatedSession(_WrappedSession):
+    """A session whose loop ends when a coordinator says so; closing it ends and joins the coordinator's threads.
+
+    Args:
+        sess: a session, or one around it.
+        coord: a ``tf.train.Coordinator``.
+        stop_grace_period_secs: for how long closing waits for threads.
+    """
+
+    def __init__(self, sess: Any, coord: Any, stop_grace_period_secs: float = 120) -> None:
+        super().__init__(sess)
+        self._coord = coord
+        self._stop_grace_period_secs = stop_grace_period_secs
+
+    def _check_stop(self) -> bool:
+        self._coord.raise_requested_exception()
+        return self._coord.should_stop()
+
+    def close(self) -> None:
+        """End the threads, and close the session inside."""
+        self._coord.request_stop()
+        try:
+            self._coord.join(stop_grace_period_secs=self._stop_grace_period_secs, ignore_live_threads=True)
+        finally:
+            with contextlib.suppress(Exception):  # what a thread or a run has said matters more
+                super().close()
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a step; what a thread failed with says more than what its end did to the step."""
+        try:
+            return super().run(*args, **kwargs)
+        except monitored_session.LOST:
+            raise
+        except Exception:
+            self._coord.raise_requested_exception()
+            raise
+
+
+class _RecoverableSession(_WrappedSession):
+    """A session that is made anew, and whose step is tried again, when a task is lost.
+
+    Args:
+        sess_creator: an object with ``create_session()``.
+    """
+
+    def __init__(self, sess_creator: Any) -> None:
+        self._sess_creator = sess_creator
+        super().__init__(self._create_session())
+
+    def _create_session(self) -> Any:
+        while True:
+            try:
+                return self._sess_creator.create_session()
+            except monitored_session.LOST as problem:
+                tf.logging.info("An error was raised while a session was being created: %s. It is made anew.", problem)
+
+    def _make_anew(self, problem: Exception) -> None:
+        tf.logging.info("A task was lost (%s). The session is made anew.", problem)
+        self.close()
+        self._sess = self._create_session()
+
+    def _check_stop(self) -> bool:
+        if not isinstance(self._sess, _WrappedSession):
+            return False
+        try:
+            return self._sess._check_stop()
+        except monitored_session.LOST as problem:
+            self._make_anew(problem)
+        except Exception as problem:  # the next step raises it
+            tf.logging.debug("%s", problem)
+        return False
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a step, as often as it takes."""
+        while True:
+            if self._sess is None:
+                self._sess = self._create_session()
+            try:
+                return self._sess.run(*args, **kwargs)
+            except monitored_session.LOST as problem:
+                self._make_anew(problem)

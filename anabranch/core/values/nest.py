@@ -243,12 +243,12 @@ def _compare(first: Any, second: Any, check_types: bool, expand: bool, whole_fir
         usual += f"First structure has keys {list(first)}, while second structure has keys {list(second)}"
         raise differ(ValueError, f"keys {list(first)} and {list(second)}", usual)
     ours, theirs = parts(first), parts(second)
+    for mine, other in zip(ours, theirs, strict=False):  # what differs in parts that both have comes first
+        _compare(mine, other, check_types, expand, whole_first, whole_second)
     if len(ours) != len(theirs):
         usual = "The two structures don't have the same number of elements. "
         usual += f"First structure: {_shown(first)}. Second structure: {_shown(second)}"
         raise differ(ValueError, f"{len(ours)} and {len(theirs)} parts", usual)
-    for mine, other in zip(ours, theirs, strict=True):
-        _compare(mine, other, check_types, expand, whole_first, whole_second)
 
 
 def _shown(part: Any) -> str:

@@ -46,7 +46,10 @@ class CheckpointReader:
         Raises:
             NotFoundError: there is no such tensor. DataLossError: its bytes are damaged.
         """
-        value = self._reader.read(os.fsdecode(tensor_str))
+        name = os.fsdecode(tensor_str)
+        if name not in self._reader.tensors:
+            raise errors.NotFoundError(None, None, f"Key {name} not found in checkpoint {self._reader.prefix}")
+        value = self._reader.read(name)
         return value[()] if value.ndim == 0 else value
 
     def debug_string(self) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -33,8 +32,8 @@ def read_object_graph(path: str) -> Any:
     return graph
 
 
-def saver_for_object_checkpoint(path: str, var_list: Any, make: Callable[..., Any]) -> Any:
-    """A saver that finds the variables of ``var_list`` in a checkpoint that was written by object.
+def keys_of_object_checkpoint(path: str, var_list: Any) -> dict[str, Any] | None:
+    """The variables of ``var_list`` (all if None) by their keys in a checkpoint that was written by object.
 
     None if it was not, or if it does not name all of them.
     """
@@ -52,7 +51,7 @@ def saver_for_object_checkpoint(path: str, var_list: Any, make: Callable[..., An
         variables = saveable.op_list_to_dict(variables)
     if not variables or any(name not in keys for name in variables):
         return None
-    return make(var_list={keys[name]: item for name, item in variables.items()})
+    return {keys[name]: item for name, item in variables.items()}
 
 
-__all__ = ["OBJECT_GRAPH_KEY", "read_object_graph", "saver_for_object_checkpoint"]
+__all__ = ["OBJECT_GRAPH_KEY", "read_object_graph", "keys_of_object_checkpoint"]

@@ -30,7 +30,7 @@ from anabranch.runtime.state import spare_buffers
 from anabranch.train import meta_graph
 from anabranch.train.saving import checkpoint_state, saver_builder
 from anabranch.train.saving.async_save import BackgroundSaves
-from anabranch.train.saving.object_checkpoint import saver_for_object_checkpoint
+from anabranch.train.saving.object_checkpoint import keys_of_object_checkpoint
 from anabranch.train.saving.saveable import all_saveable_objects, validated
 from anabranch.variables.save_slice import inside_scope, without_scope
 
@@ -134,6 +134,8 @@ class Saver:
         self._background = BackgroundSaves() if asynchronous else None
         self._eager: EagerSaver | None = None
         """What saves and restores where ops run at once, in place of a session."""
+        self._by_object: dict[tuple[str, ...], Saver] = {}
+        """Savers of the same variables for checkpoints that were written by object, by the keys there."""
         self._saving = threading.RLock()
         self.saver_def: Any = None
         if saver_def is not None:
@@ -242,6 +244,8 @@ class Saver:
         for field in _NAMES:
             setattr(proto, field, without_scope(getattr(proto, field), export_scope))
         return proto
+
+    _MetaGraphFilename = staticmethod(checkpoint_state.meta_graph_filename)
 
     @staticmethod
     def from_proto(saver_def: Any, import_scope: str | None = None) -> Saver:
@@ -440,10 +444,11 @@ class Saver:
                 missing = isinstance(problem, _NO_FOLDER) and not os.path.isdir(os.path.dirname(path) or ".")
                 if not missing:
                     raise
-                raise ValueError(
-                    f"Parent directory of {path} doesn't exist, can't save.\n"
-                    + errors.message(f"{path!r} for a checkpoint", "a folder before the name", "another folder")
-                ) from problem
+                refused = ValueError(f"Parent directory of {path} doesn't exist, can't save.")
+                refused.add_note(
+                    errors.message(f"{path!r} for a checkpoint", "a folder before the name", "another folder")
+                )
+                raise refused from problem
         if write_meta_graph and self._eager is None:
             self._write_graph(sess, graph_file, *graph_options)
         finish(written)
@@ -492,7 +497,7 @@ class Saver:
             save_path: path that :meth:`save` returned, or that `tf.train.latest_checkpoint` finds.
 
         Raises:
-            ValueError: there is no such checkpoint. NotFoundError: it lacks a variable. InvalidArgumentError: a shape
+            ValueError: there is no such checkpoint (a NotFoundError too). NotFoundError: it lacks a variable. InvalidArgumentError: a shape
             or dtype differs. DataLossError: it is damaged.
         """
         if self._is_empty:
@@ -512,13 +517,15 @@ class Saver:
             sess = self._eager
         self.wait()
         if not checkpoint_state.checkpoint_exists(path):
-            raise ValueError(
-                f"The passed save_path is not a valid checkpoint: {path}\n"
+            raise _NoCheckpointError(
+                None,
+                None,
+                f"The passed save_path is not a valid checkpoint: {path}\nFailed to find any matching files for {path}\n"
                 + errors.message(
                     f"{path!r}, where no checkpoint is",
                     f"a file {path + '.index'!r}",
                     "the path that save returned, or tf.train.latest_checkpoint(folder)",
-                )
+                ),
             )
         logging.info("Restoring parameters from %s", path)
         try:
@@ -527,14 +534,21 @@ class Saver:
             else:
                 sess.run(self.saver_def.restore_op_name, {self.saver_def.filename_tensor_name: path})
         except errors.NotFoundError as problem:
-            with sess.graph.as_default():
-                other = saver_for_object_checkpoint(path, self._var_list, Saver)
-            if other is None:
+            keys = keys_of_object_checkpoint(path, self._var_list)
+            if keys is None:
                 raise _explained(problem, "a Variable name or other graph key that is missing") from problem
             logging.warning("Restoring an object-based checkpoint using a name-based saver.")
-            other.restore(sess, path)
+            layout = tuple(keys)
+            if layout not in self._by_object:  # restored again and again, the graph does not grow
+                with sess.graph.as_default():
+                    self._by_object[layout] = Saver(var_list=keys)
+            self._by_object[layout].restore(sess, path)
         except errors.InvalidArgumentError as problem:
             raise _explained(problem, "a mismatch between the current graph and the graph") from problem
+
+
+class _NoCheckpointError(errors.NotFoundError, ValueError):
+    """There is no checkpoint: the class that programs catch since 1.9, and the one before."""
 
 
 class EagerSaver:

@@ -52,3 +52,71 @@ def test_a_file_in_the_place_of_the_folder(tmp_path):
         session.run(tf.global_variables_initializer())
         with pytest.raises(ValueError, match=r"Parent directory of .*file/model doesn't exist, can't save"):
             tf.train.Saver().save(session, str(tmp_path / "file" / "model"))
+
+
+def test_no_checkpoint_is_told_in_the_classes_of_two_versions(tmp_path):
+    tf.get_variable("v", [])
+    saver = tf.train.Saver()
+    with tf.Session() as session:
+        for kind, words in (
+            (tf.errors.NotFoundError, "Failed to find any matching files for .*nothing"),
+            (ValueError, "The passed save_path is not a valid checkpoint: .*nothing"),
+        ):
+            with pytest.raises(kind, match=words):
+                saver.restore(session, str(tmp_path / "nothing"))
+
+
+def test_the_advice_stands_behind_the_words_that_programs_compare(tmp_path):
+    tf.get_variable("v", [])
+    (tmp_path / "file").write_text("")
+    path = str(tmp_path / "file" / "model")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        with pytest.raises(ValueError, match="Parent directory") as caught:
+            tf.train.Saver().save(session, path)
+    assert str(caught.value) == f"Parent directory of {path} doesn't exist, can't save."
+    assert "Instead: another folder" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("version", [tf.train.SaverDef.V1, tf.train.SaverDef.V2])
+def test_a_reader_says_which_key_is_not_there(tmp_path, version):
+    tf.get_variable("v", [])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        path = tf.train.Saver(write_version=version).save(session, str(tmp_path / "model"))
+    with pytest.raises(tf.errors.NotFoundError, match="Key w not found in checkpoint .*model"):
+        tf.train.NewCheckpointReader(path).get_tensor("w")
+
+
+def test_a_message_of_another_kind_is_not_a_meta_graph(tmp_path):
+    tf.get_variable("v", [])
+    definition = tf.train.Saver().as_saver_def()
+    tf.train.write_graph(definition, str(tmp_path), "file")
+    with pytest.raises(OSError, match="Cannot parse file .*file"):
+        tf.train.import_meta_graph(str(tmp_path / "file"))
+
+
+def test_one_saver_is_exported_and_the_others_are_left_out():
+    v, w = tf.get_variable("v", []), tf.get_variable("w", [])
+    first, second = tf.train.Saver([v], name="first"), tf.train.Saver([w], name="second")
+    for saver in (first, second):
+        tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
+    exported = second.export_meta_graph(clear_extraneous_savers=True)
+    (only,) = exported.collection_def["savers"].bytes_list.value
+    assert tf.train.SaverDef.FromString(only).save_tensor_name.startswith("second/")
+    assert not [node.name for node in exported.graph_def.node if node.name.startswith("first/")]
+    assert len(first.export_meta_graph().collection_def["savers"].bytes_list.value) == 2
+
+
+def test_restoring_by_object_again_adds_nothing(tmp_path):
+    v = tf.get_variable("v", [], initializer=tf.constant_initializer(3.0), use_resource=True)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        path = tf.train.Checkpoint(held=v).save(str(tmp_path / "model"), session=session)
+        saver = tf.train.Saver([v])
+        session.run(v.assign(0.0))
+        saver.restore(session, path)
+        before = len(v.graph.get_operations())
+        saver.restore(session, path)
+        assert len(v.graph.get_operations()) == before
+        assert session.run(v) == 3.0
