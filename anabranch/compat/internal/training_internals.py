@@ -160,9 +160,14 @@ class _WrappedSession:
         return False
 
     def close(self) -> None:
-        """Close the session inside."""
-        if self._sess is not None:
+        """Close the session inside; a task that is lost there need not be told."""
+        if self._sess is None:
+            return
+        try:
             self._sess.close()
+        except monitored_session.LOST as problem:
+            tf.logging.info("A task was lost before its session was closed: %s", problem)
+        finally:
             self._sess = None
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
