@@ -131,9 +131,10 @@ distributions.exponential: distributions contrib.distributions
 distributions.multinomial: distributions
 distributions.gamma distributions.laplace distributions.student_t: distributions contrib.distributions
 distributions.uniform distributions.distributions: distributions contrib.distributions
-distributions.kullback_leibler: distributions contrib.distributions @distributions.base
+distributions.kullback_leibler: distributions contrib.distributions @compat.internal.special_math @distributions.base
 distributions.bijector distributions.bijector_impl distributions.identity_bijector: contrib.distributions.bijectors
 distributions.transformed_distribution: contrib.distributions
+distributions.special_math: @compat.internal.special_math
 distributions.util: @compat.internal.distribution_utilities contrib.distributions
 linalg.sparse.sparse_csr_matrix_ops: @compat.internal.sparse_names =generated
 linalg.linalg linalg.linalg_impl linalg.linear_operator linalg.linear_operator_diag: linalg
@@ -157,6 +158,7 @@ optimizer: train @train.optimizer @compat.internal.training_internals
 adam momentum gradient_descent rmsprop adagrad adadelta ftrl proximal_adagrad: train @train.optimizer
 proximal_gradient_descent adagrad_da slot_creator: train @train.slots
 training_util: train @compat.internal.private_names
+basic_loops saveable_object: train @train.saving.saveable
 saver: train @train.saving.saver_builder @train.saving.saver @compat.internal.private_names
 checkpoint_ops: @compat.internal.training_internals
 warm_starting_util: @train.warm_starting train

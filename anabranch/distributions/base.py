@@ -328,12 +328,20 @@ class Distribution:
                 count = build("Prod", lead, [0])
             if isinstance(count, int) and not type(self)._sample_n.__module__.startswith("anabranch."):
                 count = np.int32(count)  # as in TensorFlow: a program's class may compare it, or ask for its dtype
-            drawn = self._sample_n(count, seed)
-            samples = build("Reshape", drawn, vector(lead, _tail(drawn)))
+            drawn = self._unmapped_sample_n(count, seed)
+            samples = self._mapped(build("Reshape", drawn, vector(lead, _tail(drawn))))
             batch, event = self._batch()[0], self._event()[0]
             if isinstance(lead, list) and batch is not None and event is not None:
                 samples.set_shape([*lead, *batch, *event])
             return samples
+
+    def _unmapped_sample_n(self, n: Any, seed: int | None) -> Any:
+        """What a sample is a function of, where a distribution is given by one: it is applied last."""
+        return self._sample_n(n, seed)
+
+    def _mapped(self, drawn: Tensor) -> Any:
+        """That function of what was drawn, so that the sample is the very tensor that it gave."""
+        return drawn
 
     # -- probabilities ----------------------------------------------------------------------------------------------
     def log_prob(self, value: Any, name: str = "log_prob") -> Tensor:
@@ -417,7 +425,7 @@ class Distribution:
     def cross_entropy(self, other: Any, name: str = "cross_entropy") -> Tensor:
         """The cross entropy in nats."""
         with self._scope(name):
-            return build("AddV2", self.entropy(), self.kl_divergence(other))
+            return self.entropy() + self.kl_divergence(other)
 
     def kl_divergence(self, other: Any, name: str = "kl_divergence") -> Tensor:
         """The divergence of Kullback and Leibler to another distribution, in nats."""
@@ -447,10 +455,23 @@ class RegisterKL:
         if self._key in _divergences:
             names = " and ".join(item.__name__ for item in self._key)
             raise ValueError(
-                errors.message(f"a second divergence of {names}", "one for each pair of classes", "a subclass of one")
+                f"KL({self._key[0].__name__} || {self._key[1].__name__}) has already been registered to: "
+                f"{_divergences[self._key]}\n"
+                + errors.message(f"a second divergence of {names}", "one for each pair of classes", "a subclass of one")
             )
         _divergences[self._key] = kl_fn
         return kl_fn
+
+
+def divergence_of(first: type, second: type) -> Callable[..., Any] | None:
+    """The function that is registered for two classes or, nearest first, for classes that they derive from."""
+    found = [
+        (number + other, number, _divergences[one, two])
+        for number, one in enumerate(first.__mro__)
+        for other, two in enumerate(second.__mro__)
+        if (one, two) in _divergences
+    ]
+    return min(found, key=lambda item: item[:2])[2] if found else None
 
 
 @public("distributions.kl_divergence", "contrib.distributions.kl_divergence")
@@ -463,10 +484,7 @@ def kl_divergence(
         NotImplementedError: there is none for these classes; ``RegisterKL`` adds one.
     """
     kinds = type(distribution_a), type(distribution_b)
-    divergence = None
-    for first in kinds[0].__mro__:
-        for second in kinds[1].__mro__:
-            divergence = divergence or _divergences.get((first, second))
+    divergence = divergence_of(*kinds)
     if divergence is None:
         raise NotImplementedError(
             f"No KL(distribution_a || distribution_b) registered for {kinds[0].__name__} and {kinds[1].__name__}\n"
@@ -481,5 +499,6 @@ def kl_divergence(
         if allow_nan_stats:
             return value
         good = build("LogicalNot", build("IsNan", value))
-        with control_dependencies([assert_that(good, "KL calculation between distributions gave NaN")]):
+        of = " and ".join(f"{item.name!r}" for item in (distribution_a, distribution_b))
+        with control_dependencies([assert_that(good, f"KL calculation between {of} returned NaN values")]):
             return build("Identity", value)

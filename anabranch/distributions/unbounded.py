@@ -101,22 +101,19 @@ class Normal(LocationScale):
         return -0.5 * build("Square", self._z(x)) - (0.5 * math.log(2 * math.pi) + build("Log", self._scale))
 
     def _cdf(self, x: Any) -> Any:
-        return _normal_cdf(self._z(x))
+        return normal_cdf(self._z(x))
 
     def _log_cdf(self, x: Any) -> Any:
-        return _log_normal_cdf(self._z(x))
+        return log_normal_cdf(self._z(x))
 
     def _survival_function(self, x: Any) -> Any:
-        return _normal_cdf(-self._z(x))
+        return normal_cdf(-self._z(x))
 
     def _log_survival_function(self, x: Any) -> Any:
-        return _log_normal_cdf(-self._z(x))
+        return log_normal_cdf(-self._z(x))
 
     def _quantile(self, p: Any) -> Any:
-        # Beyond the open interval the gradient is 0, as in TensorFlow, and not infinite.
-        inside = build("LogicalAnd", build("Greater", p, number(0, p)), build("Less", p, number(1, p)))
-        between = build("Ndtri", build("SelectV2", inside, p, number(0.5, p)))
-        return self._loc + self._scale * build("SelectV2", inside, between, build("StopGradient", build("Ndtri", p)))
+        return self._loc + self._scale * normal_quantile(p)
 
     def _entropy(self) -> Any:
         return self._spread(0.5 * math.log(2 * math.pi * math.e) + build("Log", self._scale))
@@ -125,19 +122,27 @@ class Normal(LocationScale):
         return self._spread(self._scale)
 
 
-def _normal_cdf(z: Any) -> Any:
+def normal_quantile(p: Any) -> Any:
+    """Where the standard normal distribution's function is ``p``; beyond (0, 1) its gradient is 0, not infinite."""
+    inside = build("LogicalAnd", build("Greater", p, number(0, p)), build("Less", p, number(1, p)))
+    between = build("Ndtri", build("SelectV2", inside, p, number(0.5, p)))
+    return build("SelectV2", inside, between, build("StopGradient", build("Ndtri", p)))
+
+
+def normal_cdf(z: Any) -> Any:
+    """The standard normal distribution's function, from the complementary error function."""
     return 0.5 * build("Erfc", z * -math.sqrt(0.5))
 
 
-def _log_normal_cdf(z: Any) -> Any:
+def log_normal_cdf(z: Any) -> Any:
     """By the function itself where it does not vanish, by its asymptotic series in the lower tail."""
     upper, lower = (8.0, -20.0) if z.dtype.base.size == 8 else (5.0, -10.0)
     far = build("Minimum", z, number(lower, z))
     square = build("Square", far)
     series = 1.0 - 1.0 / square + 3.0 / build("Square", square) - 15.0 / (square * square * square)
     tail = -0.5 * square - build("Log", -far) - 0.5 * math.log(2 * math.pi) + build("Log", series)
-    middle = build("Log", _normal_cdf(build("Maximum", z, number(lower, z))))
-    near_one = -_normal_cdf(-build("Maximum", z, number(lower, z)))
+    middle = build("Log", normal_cdf(build("Maximum", z, number(lower, z))))
+    near_one = -normal_cdf(-build("Maximum", z, number(lower, z)))
     inner = build("SelectV2", build("Greater", z, number(upper, z)), near_one, middle)
     return build("SelectV2", build("Less", z, number(lower, z)), tail, inner)
 
@@ -180,10 +185,10 @@ class Laplace(LocationScale):
         return 0.5 + 0.5 * build("Sign", z) * (1.0 - build("Exp", -build("Abs", z)))
 
     def _log_cdf(self, x: Any) -> Any:
-        return _log_laplace_cdf(self._z(x))
+        return log_laplace_cdf(self._z(x))
 
     def _log_survival_function(self, x: Any) -> Any:
-        return _log_laplace_cdf(-self._z(x))
+        return log_laplace_cdf(-self._z(x))
 
     def _entropy(self) -> Any:
         return self._spread(math.log(2.0) + 1.0 + build("Log", self._scale))
@@ -192,7 +197,8 @@ class Laplace(LocationScale):
         return self._spread(math.sqrt(2.0) * self._scale)
 
 
-def _log_laplace_cdf(z: Any) -> Any:
+def log_laplace_cdf(z: Any) -> Any:
+    """The logarithm of the standard Laplace distribution's function, without loss in either tail."""
     lower = z - math.log(2.0)
     upper = build("Log1p", -0.5 * build("Exp", -build("Abs", z)))
     return build("SelectV2", build("Less", z, number(0, z)), lower, upper)

@@ -15,8 +15,8 @@ class SessionEventWriter:
     """Append events to the event file of a folder through ops of a session.
 
     The writer behind it is a resource of the session, found by its folder: a second one, or one of
-    ``tf.contrib.summary.create_file_writer(logdir)``, writes to the same file. A session with a remote target writes where
-    its server runs. Each event is a step of the session, so this is the slower way.
+    ``tf.contrib.summary.create_file_writer(logdir)``, writes to the same file. A session with a remote target writes
+    where its server runs. Each event is a step of the session, so this is the slower way.
 
     Args:
         session: the session; ops are added to its graph here, and its graph must not be finalized.

@@ -35,8 +35,8 @@ class FileWriter:
         flush_secs: kept for its name: an event does not stay in a buffer.
         graph_def: the old form of ``graph``.
         filename_suffix: end of the file's name.
-        session: a session that writes the events, each in a step of its own, to a file that all writers to ``logdir`` in
-            this session share, those of ``tf.contrib.summary.create_file_writer(logdir)`` too. Only where this is wanted.
+        session: a session that writes the events, each in a step of its own, to a file that all writers to ``logdir``
+            in this session share, those of ``tf.contrib.summary.create_file_writer(logdir)`` too.
 
     Example:
         >>> import tempfile

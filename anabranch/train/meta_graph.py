@@ -88,8 +88,8 @@ def export_meta_graph(
         graph: the graph; the default graph if None.
         export_scope: only the nodes of this name scope, which is stripped from their names.
         clear_devices: leave out devices.
-        clear_extraneous_savers: leave out all savers but that of ``saver_def``: their nodes, and their items in the collection
-            of savers.
+        clear_extraneous_savers: leave out all savers but that of ``saver_def``: their nodes, and their items in the
+            collection of savers.
         strip_default_attrs: leave out attributes that have their default, for programs of older versions.
         save_debug_info: must be False; sites are not written.
         kwargs: ``unbound_inputs_col_name``: name of the collection for what an exported scope takes from outside.

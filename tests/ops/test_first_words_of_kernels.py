@@ -50,6 +50,14 @@ def labelled(lengths: Any) -> Any:
     return tf.nn.ctc_loss(tf.SparseTensor([[0, 0]], [1], [1, 1]), ones(2, 1, 3), fed(lengths, np.int32))
 
 
+def shared(**other: Any) -> Any:
+    """Two queues of one name; the second one wants something else."""
+    given = {"capacity": 3, "min_after_dequeue": 0, "dtypes": tf.float32, "seed": 1, "shared_name": "q"}
+    first = tf.RandomShuffleQueue(**given).size()
+    with tf.control_dependencies([first]):
+        return tf.RandomShuffleQueue(**{**given, **other}).size()
+
+
 RUNNING = [
     (lambda: tf.random_uniform(fed(3, np.int32)), "shape must be a vector of {int32,int64}, got shape []"),
     (lambda: tf.random_normal(fed([-3], np.int32)), "Dimension -3 must be >= 0"),
@@ -89,6 +97,7 @@ RUNNING = [
         "Shape mismatch: index of slice 1 exceeded limits of shape; index is 7 exceeded 3",
     ),
     (lambda: tf.cumsum(ones(2, 3), 7), "ScanOp: Expected scan axis in the range [-2, 2), but got 7"),
+    (lambda: tf.cumprod(ones(2, 3), [0]), "ScanOp: axis must be a scalar, not [1]"),
     (lambda: tf.roll(ones(2, 3), [1], [5]), "axis 5 is out of range"),
     (lambda: build("InplaceUpdate", fed(ones(4, 2)), fed([0, 1], np.int32), fed(ones(3, 2))), "[2] vs. [3,2]"),
     (
@@ -111,6 +120,23 @@ RUNNING = [
         "Incompatible shapes: [2,3] vs. [4]",
     ),
     (lambda: tf.assert_rank_in(fed(1.0), [fed([1, 2], np.int32)]), "Rank must be a scalar"),
+    (
+        lambda: tf.where(fed([True]), fed(ones(2, 2)), fed(ones(2, 2))),
+        "Number of batches of 'then' must match size of 'cond', but saw: 2 vs. 1",
+    ),
+    (
+        lambda: tf.pad(fed(ones(2, 2)), fed([[-1, 1], [0, 0]], np.int32), "REFLECT"),
+        "paddings must be non-negative: -1 1",
+    ),
+    (
+        lambda: tf.sparse_add(tf.SparseTensor([[0, 9]], [1.0], [2, 3]), ones(2, 3)),
+        "Sparse tensor has some invalid index; dense tensor shape: [2,3]",
+    ),
+    (
+        lambda: shared(min_after_dequeue=1),
+        "Shared queue 'q' has min_after_dequeue 0 but requested min_after_dequeue was 1.",
+    ),
+    (lambda: shared(seed=2), "Shared queue 'q' has random seeds (87654321, 1) but requested seeds are (87654321, 2)."),
     (lambda: tf.placeholder(tf.int32, [2, 3], name="p") + 1, "placeholder tensor 'p' with dtype int32 and shape [2,3]"),
 ]
 BUILDING = [
@@ -153,6 +179,90 @@ BUILDING = [
     ),
     (lambda: tf.sparse_split(2, 3), ValueError, "Keyword arguments are required"),
     (lambda: tf.sparse_split(axis=2, num_split=2), ValueError, "sp_input is required"),
+    (lambda: tf.split([1, 2, 3], 3, axis=1), ValueError, "given by scalar input 1 must be in range [-1, 1)"),
+    (lambda: tf.split([1, 2, 3], [-1, -1]), ValueError, "size_splits can only have one -1"),
+    (lambda: tf.transpose(ones(2, 2), [0]), ValueError, "Dimension must be 2 but is 1"),
+    (lambda: tf.one_hot([0, 1], -1), ValueError, "given by scalar input 1, must be non-negative but is -1"),
+    (lambda: tf.reshape([1, 2], [0, -1]), ValueError, "Cannot reshape a tensor with 2 elements to shape [0,?]"),
+    (
+        lambda: tf.space_to_batch(ones(1, 2, 2, 1), [[-1, 1], [0, 0]], 2),
+        ValueError,
+        "paddings cannot be negative",
+    ),
+    (lambda: tf.batch_to_space(ones(4, 2, 2, 1), [[-1, 1], [0, 0]], 2), ValueError, "crops cannot be negative"),
+    (
+        lambda: tf.batch_to_space(ones(4, 2, 2, 1), [[3, 3], [0, 0]], 2),
+        ValueError,
+        "Negative dimension size caused by subtracting 6 from 4",
+    ),
+    (
+        lambda: tf.space_to_batch_nd(ones(1, 2, 2, 1), [2, 0], [[0, 0], [0, 0]]),
+        ValueError,
+        "block_shape must be positive",
+    ),
+    (
+        lambda: tf.space_to_batch_nd(ones(1, 2), [2, 2], [[0, 0], [0, 0]]),
+        ValueError,
+        "Shape must be at least rank 3 but is rank 2",
+    ),
+    (lambda: tf.scatter_nd(0, 1, [3]), ValueError, "Shape must be at least rank 1 but is rank 0"),
+    (lambda: tf.unsorted_segment_sum([1, 2], [0], 3), ValueError, "Dimensions must be equal, but are 2 and 1"),
+    (
+        lambda: tf.unsorted_segment_sum([1, 2], [0, 1], -1),
+        ValueError,
+        "Dimension size, given by scalar input 2, must be non-negative but is -1",
+    ),
+    (
+        lambda: tf.sparse_segment_sum(ones(2, 2), [0, 1], [0]),
+        ValueError,
+        "Dimension 0 in both shapes must be equal, but are 2 and 1. Shapes are [2] and [1]",
+    ),
+    (
+        lambda: tf.nn.max_pool(ones(1, 2, 2, 1), [1, 2, 2, 1], [1, 1, 1, 1], "BAD"),
+        ValueError,
+        "Attr 'padding' of 'MaxPool' Op passed string 'BAD' not in: \"SAME\", \"VALID\".",
+    ),
+    (
+        lambda: tf.nn.conv3d(ones(1, 2, 2, 2, 1), ones(1, 1, 1, 1, 1), [1] * 5, "BAD"),
+        ValueError,
+        "Attr 'padding' of 'Conv3D' Op passed string 'BAD'",
+    ),
+    (
+        lambda: tf.nn.pool(ones(1, 2, 2, 1), [2, 2], "BAD", "SAME"),
+        ValueError,
+        "2-D BAD pooling is not supported.",
+    ),
+    (lambda: tf.nn.pool(ones(1, 2, 2, 1), [2], "MAX", "SAME"), ValueError, "Shape (1, 2, 2, 1) must have rank 3"),
+    (lambda: tf.sets.set_size(5), TypeError, "Expected `SparseTensor`, got 5."),
+    (lambda: tf.sets.set_union(ones(1, 2), ones(1, 2)), TypeError, "'a' invalid dtype <dtype: 'float32'>."),
+    (
+        lambda: tf.sets.set_union([[1]], [["a"]]),
+        TypeError,
+        "Types don't match, <dtype: 'int32'> vs <dtype: 'string'>.",
+    ),
+    (lambda: tf.sets.set_difference([1, 2], [[1]]), ValueError, "Shape must be at least rank 2 but is rank 1"),
+    (
+        lambda: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[0, 1], logits=ones(1, 2)),
+        ValueError,
+        "Shape mismatch: The shape of labels (received (2,)) should equal the shape of logits except for the last",
+    ),
+    (
+        lambda: tf.nn.softmax_cross_entropy_with_logits(labels=[[0, 1]], logits=[[1, 2]]),
+        TypeError,
+        "Value passed to parameter 'features' has DataType int32 not in list of allowed values: float16",
+    ),
+    (
+        lambda: tf.pad(ones(2, 2), [[1, 1], [1]]),
+        ValueError,
+        "Tried to convert 'paddings' to a tensor and failed. Error: Argument must be a dense tensor: [[1, 1], [1]]",
+    ),
+    (lambda: tf.parse_example(["a"], {}), ValueError, "Missing: features was {}."),
+    (lambda: tf.parse_example(["a"], {"a": 5}), ValueError, "Invalid feature a:5."),
+    (
+        lambda: tf.parse_single_sequence_example("a", {"a": tf.SparseFeature("i", "v", tf.int64, 3)}),
+        ValueError,
+        "Unsupported SparseFeature",
+    ),
     (
         lambda: tf.assert_rank(1.0, tf.constant(1.0)),
         TypeError,

@@ -289,3 +289,65 @@ def test_wrong_types_are_named():
         tf.ones([2], tf.string)
     with pytest.raises(TypeError, match=r"^List of Tensors when single Tensor expected"):
         tf.constant(tf.zeros([]))
+
+
+def test_strings_joined_over_nothing_and_of_nothing():
+    with tf.Session() as session:
+        for shape, axis, keep, expected in (
+            ((2, 0), 0, False, np.zeros(0, object)),
+            ((2, 0), 1, False, np.array([b"", b""], object)),
+            ((0, 2), 0, True, np.array([[b"", b""]], object)),
+            ((0, 2), [0, 1], False, np.array(b"", object)),
+            ((0, 0), 1, True, np.zeros((0, 1), object)),
+        ):
+            joined = tf.reduce_join(tf.zeros(shape, tf.string), axis, keep_dims=keep, separator="-")
+            np.testing.assert_array_equal(session.run(joined), expected)
+
+
+@pytest.mark.parametrize("dtype", [tf.complex64, tf.complex128])
+def test_the_mean_of_no_complex_numbers(dtype):
+    for tier in ("interpreted", "compiled"):
+        with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            np.testing.assert_array_equal(session.run(tf.reduce_mean(tf.zeros([2, 0], dtype), 1)), [0, 0])
+            assert np.isnan(session.run(tf.reduce_mean(tf.zeros([2, 0]), 1))).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wide"),
+    [("int8", "float32"), ("uint16", "float32"), ("int32", "float64"), ("int64", "float64"), ("float16", "float16")],
+)
+def test_quotients_of_integers_are_not_rounded(dtype, wide):
+    seven, two = np.array([7], dtype), np.array([[1, 2], [3, 4]], dtype)
+    quotient = tf.SparseTensor([[0, 1]], seven, [2, 2]) / two
+    mean = tf.unsorted_segment_mean(np.array([1, 2, 3], dtype), [0, 0, 2], 4)
+    assert (quotient.dtype, mean.dtype) == (tf.as_dtype(wide), tf.as_dtype(wide))
+    with tf.Session() as session:
+        values = session.run([quotient.values, mean])
+    np.testing.assert_array_equal(values[0], [3.5])
+    np.testing.assert_array_equal(values[1], [1.5, 0, 3, 0])
+
+
+def test_ids_of_sparse_merge_are_made_integers():
+    ids = tf.SparseTensor([[0, 0], [1, 0]], [2.0, 1.0], [2, 1])
+    merged = tf.sparse_merge(ids, tf.SparseTensor([[0, 0], [1, 0]], [0.5, 4.0], [2, 1]), 5)
+    with tf.Session() as session:
+        np.testing.assert_array_equal(session.run(merged).indices, [[0, 2], [1, 1]])
+
+
+def test_a_shared_padding_queue_is_one_for_shapes_that_are_compatible():
+    first = tf.PaddingFIFOQueue(3, tf.float32, [[None]], shared_name="q")
+    second = tf.PaddingFIFOQueue(3, tf.float32, [[2]], shared_name="q")
+    with tf.Session() as session:
+        session.run(first.enqueue([[1.0, 2.0]]))
+        assert session.run(second.size()) == 1
+
+
+def test_the_error_of_a_python_function_ends_with_what_it_said():
+    def inner():
+        raise ValueError("blah")
+
+    with (
+        tf.Session() as session,
+        pytest.raises(tf.errors.InvalidArgumentError, match=r"(?s)ValueError: blah.*in inner.*ValueError: blah"),
+    ):
+        session.run(tf.py_func(inner, [], tf.float32))

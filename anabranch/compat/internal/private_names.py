@@ -404,6 +404,9 @@ def _hessian_vector_product(ys: Any, xs: Sequence[Any], v: Sequence[Any]) -> lis
     return tf.gradients(products, xs)
 
 
+eager_py_func = tf.py_function
+
+
 def is_sparse(tensor: Any) -> bool:
     """Whether it is a sparse tensor, or the value of one."""
     return isinstance(tensor, (tf.SparseTensor, tf.SparseTensorValue))

@@ -25,41 +25,23 @@ class ConditionalBijector(Bijector):
 
     def forward(self, x: Any, name: str = "forward", **condition_kwargs: Any) -> Any:
         """The function of ``x``."""
-        with self._scope(name):
-            return self._forward(self._given(x), **condition_kwargs)
+        return self._call_forward(x, name, **condition_kwargs)
 
     def inverse(self, y: Any, name: str = "inverse", **condition_kwargs: Any) -> Any:
         """The ``x`` whose function is ``y``."""
-        with self._scope(name):
-            return self._inverse(self._given(y), **condition_kwargs)
+        return self._call_inverse(y, name, **condition_kwargs)
 
     def forward_log_det_jacobian(
         self, x: Any, event_ndims: int, name: str = "forward_log_det_jacobian", **condition_kwargs: Any
     ) -> Any:
         """The logarithm of the determinant of the Jacobian at ``x``."""
-        with self._scope(name):
-            x = self._given(x)
-            extra = self._extra(event_ndims, self._forward_min_event_ndims)
-            if hasattr(self, "_forward_log_det_jacobian"):
-                value = self._forward_log_det_jacobian(x, **condition_kwargs)
-                return self._summed(value, x, extra, self._forward_min_event_ndims)
-            y = self._forward(x, **condition_kwargs)
-            value = self._found("_inverse_log_det_jacobian")(y, **condition_kwargs)
-            return -self._summed(value, y, extra, self._inverse_min_event_ndims)
+        return self._call_forward_log_det_jacobian(x, event_ndims, name, **condition_kwargs)
 
     def inverse_log_det_jacobian(
         self, y: Any, event_ndims: int, name: str = "inverse_log_det_jacobian", **condition_kwargs: Any
     ) -> Any:
         """The logarithm of the determinant of the inverse's Jacobian at ``y``."""
-        with self._scope(name):
-            y = self._given(y)
-            extra = self._extra(event_ndims, self._inverse_min_event_ndims)
-            if hasattr(self, "_inverse_log_det_jacobian"):
-                value = self._inverse_log_det_jacobian(y, **condition_kwargs)
-                return self._summed(value, y, extra, self._inverse_min_event_ndims)
-            x = self._inverse(y, **condition_kwargs)
-            value = self._found("_forward_log_det_jacobian")(x, **condition_kwargs)
-            return -self._summed(value, x, extra, self._forward_min_event_ndims)
+        return self._call_inverse_log_det_jacobian(y, event_ndims, name, **condition_kwargs)
 
 
 # -------------------------------------------------------------------------------------------------------- of elements

@@ -7,7 +7,6 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.contrib.distributions.bijectors import _HOME, Bijector
-from anabranch.core import errors
 from anabranch.core.contract.api import public
 
 
@@ -24,23 +23,13 @@ class AbsoluteValue(Bijector):
     def _inverse(self, y: Any) -> Any:
         return -y, y
 
-    def inverse_log_det_jacobian(self, y: Any, event_ndims: int, name: str = "inverse_log_det_jacobian") -> Any:
-        """Zeros, for both of the pair."""
-        with self._scope(name):
-            y = self._given(y)
-            zero = self._summed(tf.constant(0.0, y.dtype.base_dtype), y, self._extra(event_ndims, 0), 0)
-            return zero, zero
+    def _inverse_log_det_jacobian(self, y: Any) -> Any:
+        zero = tf.constant(0.0, y.dtype.base_dtype)
+        return zero, zero
 
-    def forward_log_det_jacobian(self, x: Any, event_ndims: int, name: str = "forward_log_det_jacobian") -> Any:
-        """Refuse: the function has no inverse.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError(
-            "forward_log_det_jacobian cannot be implemented for non-injective transforms.\n"
-            + errors.message("the Jacobian of |x|", "that of its inverse", "inverse_log_det_jacobian(y, event_ndims)")
-        )
+    @property
+    def _is_injective(self) -> bool:
+        return False
 
 
 @public(_HOME + "Gumbel")

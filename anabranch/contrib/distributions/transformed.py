@@ -195,7 +195,13 @@ class TransformedDistribution(Distribution):
         return known, self._bijector.forward_event_shape_tensor(dynamic)
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
-        return self._bijector.forward(self._of._sample_n(n, seed))
+        return self._mapped(self._of._sample_n(n, seed))
+
+    def _unmapped_sample_n(self, n: Any, seed: int | None) -> Any:
+        return self._of._sample_n(n, seed)
+
+    def _mapped(self, drawn: Any) -> Any:
+        return self._bijector.forward(drawn)
 
     def _log_prob(self, y: Any) -> Any:
         x = self._bijector.inverse(y)

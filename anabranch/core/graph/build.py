@@ -396,7 +396,8 @@ def _convert_one(
                     f"{value.dtype.base.name} for input {spec.name!r}", dtype.name, f"tf.cast(x, tf.{dtype.name})"
                 )
             ) from None
-        raise ValueError(f"{problem}\nOp: {definition.type_name!r}, input {spec.name!r}") from None
+        usual = "" if isinstance(value, Tensor) else f"Tried to convert {spec.name!r} to a tensor and failed. Error: "
+        raise ValueError(f"{usual}{problem}\nOp: {definition.type_name!r}, input {spec.name!r}") from None
 
 
 _OF_WIDE = (dtypes.uint64, dtypes.float32)

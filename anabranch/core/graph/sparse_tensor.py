@@ -174,10 +174,12 @@ class SparseTensor(CompositeTensor):
         parts = [self._indices, self._values, self._dense_shape]
         return SparseTensorValue(*hooks.evaluate(parts, feed_dict, self.graph, session))
 
-    def _with_dense(self, type_name: str, dense: Any, name: str) -> SparseTensor:
+    def _with_dense(self, type_name: str, dense: Any, name: str, integers_become: Any = None) -> SparseTensor:
         with name_scope(None, name, [self._indices, self._values, self._dense_shape, dense]) as scope:
-            other = convert.convert_to_tensor(dense, self.dtype.base, "y")
-            values = build(type_name, self._indices, self._values, self._dense_shape, other, name=scope)
+            values, other = self._values, convert.convert_to_tensor(dense, self.dtype.base, "y")
+            if integers_become is not None and self.dtype.is_integer and other.dtype.base == self.dtype.base:
+                values, other = (build("Cast", part, DstT=integers_become) for part in (values, other))
+            values = build(type_name, self._indices, values, self._dense_shape, other, name=scope)
         return SparseTensor(self._indices, values, self._dense_shape)
 
     def __mul__(self, dense: Any) -> SparseTensor:
@@ -187,8 +189,12 @@ class SparseTensor(CompositeTensor):
     __rmul__ = __mul__
 
     def __truediv__(self, dense: Any) -> SparseTensor:
-        """Each stored element divided by the one of ``dense``, which is broadcast to the dense shape."""
-        return self._with_dense("SparseDenseCwiseDiv", dense, "truediv")
+        """Each stored element divided by the one of ``dense``, which is broadcast to the dense shape.
+
+        Integers become float64 first, those of 8 and 16 bits float32.
+        """
+        wide = "float64" if self.dtype.size > 2 else "float32"
+        return self._with_dense("SparseDenseCwiseDiv", dense, "truediv", wide)
 
     __div__ = __truediv__
 

@@ -165,7 +165,9 @@ def _pairs(c: Any, operand: str) -> list[tuple[int, int]] | None:
     if pairs is None:
         return None
     if (pairs < 0).any():
-        refuse(c, f"{operand} {pairs.tolist()}", "numbers of 0 and more", "correct them")
+        refuse(
+            c, f"{operand} {pairs.tolist()}", "numbers of 0 and more", "correct them", f"{operand} cannot be negative"
+        )
     return [(int(a), int(b)) for a, b in pairs]
 
 
@@ -179,9 +181,10 @@ def _batched_shape(c: Any, block: list[int] | None, pairs: Any, to_batch: bool) 
             f"a tensor of shape {shapes.show(raw)} for {len(block)} block dimensions",
             f"rank {len(block) + 1} or more",
             "tf.expand_dims the tensor",
+            f"Shape must be at least rank {len(block) + 1} but is rank {len(raw)}",
         )
     if any(size is not None and size < 1 for size in block):
-        refuse(c, f"block_shape {block}", "sizes of 1 and more", "correct them")
+        refuse(c, f"block_shape {block}", "sizes of 1 and more", "correct them", "block_shape must be positive")
     if pairs is not None and len(pairs) != len(block):
         refuse(
             c,
@@ -226,7 +229,8 @@ def _batched_shape(c: Any, block: list[int] | None, pairs: Any, to_batch: bool) 
             space.append((extent + around) // size)
         else:
             if extent * size < around:
-                refuse(c, f"crops {pairs[i]} of {extent * size}", "crops within the dimension", "crop less")
+                words = f"Negative dimension size caused by subtracting {around} from {extent * size}"
+                refuse(c, f"crops {pairs[i]} of {extent * size}", "crops within the dimension", "crop less", words)
             space.append(extent * size - around)
     return (batch, *space, *raw[1 + len(block) :])
 
@@ -389,7 +393,10 @@ class OneHot(Op):
             c.with_rank(name, 0)
         raw, axis, depth = c.shapes[0], c.attrs["axis"], c.scalar("depth")
         if depth is not None and depth < 0:
-            refuse(c, f"depth = {depth}", "0 or more", "correct it", f"depth must be non-negative, got: {depth}")
+            words = f"Dimension size, given by scalar input 1, must be non-negative but is {depth}"
+            refuse(
+                c, f"depth = {depth}", "0 or more", "correct it", f"{words}\ndepth must be non-negative, got: {depth}"
+            )
         if raw is None:
             return None
         axis = axis_in(c, axis, len(raw) + 1)

@@ -428,7 +428,7 @@ class Split(Op):
         raw, num, dim = c.shapes[1], c.attrs["num_split"], c.scalar("split_dim")
         if raw is None or dim is None:
             return [None if raw is None else (None,) * len(raw)] * num
-        dim = axis_in(c, dim, len(raw), "split_dim")
+        dim = axis_in(c, dim, len(raw), "split_dim", _dimension_words(dim, len(raw)))
         size = raw[dim]
         if size is not None and size % num:
             refuse(
@@ -460,6 +460,11 @@ class Split(Op):
 
     def gradient(op, *grads):
         return [None, _joined(grads, op.inputs[0])]
+
+
+def _dimension_words(dim: int, rank: int) -> str:
+    """TensorFlow's words for a dimension that is not there; it names the dimension in place of the operand."""
+    return f"Dimension size, given by scalar input {dim} must be in range [-{rank}, {rank})"
 
 
 def _parts(x: Any, dim: int, sizes: Any) -> list[Any]:
@@ -506,7 +511,7 @@ class SplitV(Op):
             refuse(c, f"{len(sizes)} sizes for num_split = {num}", f"{num} sizes", "give one size per part")
         if raw is None or dim is None:
             return [None if raw is None else (None,) * len(raw)] * num
-        dim = axis_in(c, dim, len(raw), "split_dim")
+        dim = axis_in(c, dim, len(raw), "split_dim", _dimension_words(dim, len(raw)))
         sizes = list(sizes) if sizes is not None else [None] * num
         if None not in sizes and raw[dim] is not None:
             part_sizes = _split_sizes(sizes, raw[dim])  # type: ignore[arg-type]
@@ -516,8 +521,10 @@ class SplitV(Op):
                     f"sizes {sizes} for dimension {dim} of a tensor of shape {shapes.show(raw)}",
                     f"sizes that add up to {raw[dim]}, at most one of them -1",
                     "correct the sizes",
-                    "Sum of output sizes must match the size of the original Tensor along the split dimension or the "
-                    "sum of the positive sizes must be less if it contains a -1",
+                    "size_splits can only have one -1"
+                    if sizes.count(-1) > 1
+                    else "Sum of output sizes must match the size of the original Tensor along the split dimension or "
+                    "the sum of the positive sizes must be less if it contains a -1",
                 )
             sizes = part_sizes
         return [(*raw[:dim], None if size in (None, -1) else size, *raw[dim + 1 :]) for size in sizes]

@@ -51,7 +51,7 @@ def _padded_shape(c: Any) -> shapes.RawShape:
     )
 
 
-def _pairs(ctx: Any, x: Any, paddings: Any) -> list[tuple[int, int]]:
+def _pairs(ctx: Any, x: Any, paddings: Any, word: str = "Paddings") -> list[tuple[int, int]]:
     flat, shape = ints(paddings), tuple(np.shape(paddings))
     require(ctx, len(shape) == 2 and shape[1] == 2, "paddings must be a matrix with 2 columns: {0}", shape)
     require(
@@ -63,7 +63,7 @@ def _pairs(ctx: Any, x: Any, paddings: Any) -> list[tuple[int, int]]:
     )
     pairs = list(zip(flat[::2], flat[1::2], strict=True))
     for before, after in pairs:
-        require(ctx, before >= 0 and after >= 0, "Paddings must be non-negative: {0} {1}", before, after)
+        require(ctx, before >= 0 and after >= 0, f"{word} must be non-negative: {{0}} {{1}}", before, after)
     return pairs
 
 
@@ -170,7 +170,7 @@ class MirrorPad(Op):
 
     def kernel(ctx, inputs, attrs):
         x, paddings = inputs
-        pairs = _pairs(ctx, x, paddings)
+        pairs = _pairs(ctx, x, paddings, "paddings")
         reflects = attrs["mode"] == "REFLECT"
         for size, pair in zip(x.shape, pairs, strict=True):
             require(

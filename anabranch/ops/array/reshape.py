@@ -200,7 +200,9 @@ def reshaped(c: Any, given: shapes.RawShape, wanted: list[int | None]) -> shapes
                 f"a tensor of {size} elements, shape {shapes.show(given)}, for the shape {shapes.show(tuple(result))}",
                 f"a multiple of {fixed} elements",
                 "correct a size",
-                f"Dimension size must be evenly divisible by {fixed} but is {size}",
+                f"Dimension size must be evenly divisible by {fixed} but is {size}"
+                if fixed
+                else f"Cannot reshape a tensor with {size} elements to shape {shapes.show(tuple(result))} (0 elements)",
             )
     return tuple(result)
 

@@ -35,7 +35,7 @@ def _transposed_shape(c: Any) -> shapes.RawShape:
             f"perm {perm} for a tensor of shape {shapes.show(raw)}",
             f"a permutation of the dimensions 0 to {len(raw) - 1}",
             "name each dimension once",
-            f"Dimension must be {len(perm)} but is {len(raw)}"
+            f"Dimension must be {len(raw)} but is {len(perm)}"
             if len(perm) != len(raw)
             else f"perm dim {outside[0]} is out of range of input rank {len(raw)}",
         )

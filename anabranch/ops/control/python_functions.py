@@ -193,7 +193,8 @@ def _failure(kind: Any, op: Any, problem: Exception) -> errors.OpError:
     frames = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename != __file__]
     text = problem.message if isinstance(problem, errors.OpError) else str(problem)
     where = "".join(traceback.format_list(frames))
-    return kind(None, op, f"{type(problem).__name__}: {text}\nTraceback (most recent call last):\n{where}".rstrip())
+    said = f"{type(problem).__name__}: {text}"
+    return kind(None, op, f"{said}\nTraceback (most recent call last):\n{where}{said}")
 
 
 _FIELDS: dict[str, Any] = {

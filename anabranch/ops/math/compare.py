@@ -273,6 +273,9 @@ class Select(Op):
                 "Inputs to operation Select of type Select must have the same size and shape.  Input 0: {0} != input "
             )
             chosen = not given or given in (first, first[:1])
+            if len(given) == 1 and len(first) > 1:
+                words = "Number of batches of 'then' must match size of 'cond', but saw: {0} vs. {1}"
+                require(ctx, chosen, words, first[0], given[0])
             require(ctx, chosen or first == second, text + "1: {1}", given, first)
             require(ctx, first == second, text + "2: {1}", given, second)
             require(ctx, chosen, text + "1: {1}", given, first)

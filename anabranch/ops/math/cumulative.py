@@ -15,7 +15,7 @@ import numpy as np
 from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import PURE, Bool, Type, define
 from anabranch.core.graph.build import build
-from anabranch.ops.shared.array_rules import INDEX, NUMBERS, dense, kernel_axis, like
+from anabranch.ops.shared.array_rules import INDEX, NUMBERS, dense, kernel_axis, like, require
 from anabranch.ops.shared.widening import widen
 
 _WIDE = 8
@@ -25,10 +25,7 @@ _LONG = 4096
 
 
 def _scan_shape(c: Any) -> Any:
-    shape = c.with_rank_at_least(0, 1)
-    if c.shapes[1] not in (None, ()):
-        c.with_rank(1, 0)
-    return shape
+    return c.with_rank_at_least(0, 1)
 
 
 def _flip(xp: Any, x: Any, reverse: bool) -> Any:
@@ -73,7 +70,6 @@ def _cumulate(ctx: Any, x: Any, combine: str, exclusive: bool) -> Any:
 def _scan_kernel(combine: str) -> Any:
     def kernel(ctx, inputs, attrs):
         x, axis = inputs
-        axis = int(np.asarray(axis).reshape(()))
         return _along(ctx, x, axis, attrs, lambda first: _cumulate(ctx, first, combine, attrs["exclusive"]))
 
     return kernel
@@ -81,7 +77,13 @@ def _scan_kernel(combine: str) -> Any:
 
 def _along(ctx: Any, x: Any, axis: int, attrs: Any, cumulate: Any) -> Any:
     """Run ``cumulate`` on ``x`` with ``axis`` brought to the front, in the direction and precision wanted."""
-    axis = kernel_axis(ctx, axis, x.ndim, text="ScanOp: Expected scan axis in the range [{1}, {2}), but got {0}")
+    require(ctx, np.ndim(axis) == 0, "ScanOp: axis must be a scalar, not {0}", tuple(np.shape(axis)))
+    axis = kernel_axis(
+        ctx,
+        int(np.asarray(axis).reshape(-1)[0]),
+        x.ndim,
+        text="ScanOp: Expected scan axis in the range [{1}, {2}), but got {0}",
+    )
     if 0 in x.shape:
         return x
     xp = ctx.xp
@@ -144,7 +146,7 @@ def _logsumexp_kernel(ctx, inputs, attrs):
             start = total
         return results
 
-    return _along(ctx, x, int(np.asarray(axis).reshape(())), attrs, cumulate)
+    return _along(ctx, x, axis, attrs, cumulate)
 
 
 def _logsumexp_gradient(op: Any, grad: Any) -> Any:

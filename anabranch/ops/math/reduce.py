@@ -116,6 +116,8 @@ def _mean(ctx: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
     count = int(np.prod([x.shape[i] for i in axes], dtype=np.int64))
     if x.dtype.kind not in "iu":
         total = _sum(ctx, x, axes, keep)
+        if count == 0 and x.dtype.kind == "c":
+            return total  # where a real number is NaN, as in TensorFlow
         return total / total.dtype.type(count)
     wide = np.dtype(np.int64 if x.dtype.kind == "i" else np.uint64)
     total = ctx.xp.sum(x, axis=axes, keepdims=keep, dtype=wide)

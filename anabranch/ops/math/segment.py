@@ -171,7 +171,13 @@ def unsorted_shape(c: Any) -> Any:
         c.with_rank(2, 0)
     rows = c.scalar(2)
     if rows is not None and rows < 0:
-        refuse(c, f"num_segments = {rows}", "0 or more", "count the segments", f"must be non-negative but is {rows}")
+        refuse(
+            c,
+            f"num_segments = {rows}",
+            "0 or more",
+            "count the segments",
+            f"Dimension size, given by scalar input 2, must be non-negative but is {rows}",
+        )
     if data is None or ids is None:
         return None
     if len(ids) > len(data):
@@ -189,7 +195,10 @@ def unsorted_shape(c: Any) -> Any:
             f"segment_ids of shape {shapes.show(ids)} for data of shape {shapes.show(data)}",
             "a shape that data.shape begins with",
             "reshape segment_ids",
-            "Dimensions must be equal",
+            "Dimensions must be equal, but are "
+            + next(
+                f"{one} and {two}" for one, two in zip(data, ids, strict=False) if None not in (one, two) and one != two
+            ),
         )
     return (None if rows is None else int(rows), *data[len(ids) :])
 
@@ -491,11 +500,14 @@ def _counts(data: Any, segment_ids: Any, num_segments: Any) -> Any:
 
 @public("unsorted_segment_mean", "math.unsorted_segment_mean")
 def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
-    """Mean over the parts of ``data`` that have the same number in ``segment_ids``; 0 for a segment without any."""
+    """Mean over the parts of ``data`` that have the same number in ``segment_ids``; 0 for a segment without any.
+
+    Means of integers are floats: float64 of 32 and 64 bits, float32 of fewer.
+    """
     with name_scope(name, "UnsortedSegmentMean", [data, segment_ids]):
         data = convert_to_tensor(data)
         total = build("UnsortedSegmentSum", data, segment_ids, num_segments)
-        return build("RealDiv", total, _counts(data, segment_ids, num_segments), name="truediv")
+        return total / _counts(data, segment_ids, num_segments)
 
 
 @public("unsorted_segment_sqrt_n", "math.unsorted_segment_sqrt_n")

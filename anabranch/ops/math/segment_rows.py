@@ -30,7 +30,13 @@ _REAL = "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 u
 def _same_length(c: Any) -> None:
     indices, ids = c.with_rank(1, 1), c.with_rank(2, 1)
     if indices[0] is not None and ids[0] is not None and indices[0] != ids[0]:
-        refuse(c, f"{indices[0]} indices and {ids[0]} segment_ids", "as many of each", "pass one segment per index")
+        words = (
+            f"Dimension 0 in both shapes must be equal, but are {indices[0]} and {ids[0]}. "
+            f"Shapes are [{indices[0]}] and [{ids[0]}]."
+        )
+        refuse(
+            c, f"{indices[0]} indices and {ids[0]} segment_ids", "as many of each", "pass one segment per index", words
+        )
 
 
 def _shape(c: Any) -> Any:

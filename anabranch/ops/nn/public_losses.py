@@ -162,7 +162,9 @@ def _cross_entropy(labels: Any, logits: Any, axis: Any, name: str | None, functi
     logits = convert.convert_to_tensor(logits, name="logits")
     if not logits.dtype.base.is_floating:
         raise TypeError(
-            errors.message(
+            f"Value passed to parameter 'features' has DataType {logits.dtype.base.name} not in list of allowed "
+            "values: float16, bfloat16, float32, float64\n"
+            + errors.message(
                 f"logits of dtype {logits.dtype.base.name} for tf.nn.{function}",
                 "logits of a float dtype",
                 "tf.cast(logits, tf.float32); class numbers belong in labels=",
@@ -289,6 +291,8 @@ def sparse_softmax_cross_entropy_with_logits(
             )
         precise = _precise(logits)
         if rank == 2:
+            if labels.shape.is_fully_defined() and logits.shape[:-1].is_fully_defined():
+                _same_rows(labels, logits)
             loss = build("SparseSoftmaxCrossEntropyWithLogits", precise, labels, name=name)[0]
             return _as_dtype_of(loss, logits)
         alike = _same_rows(labels, logits)  # checked before the rows are counted together

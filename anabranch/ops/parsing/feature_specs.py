@@ -155,8 +155,16 @@ def raw_features(features: Mapping[str, Any], kinds: tuple[type, ...], of: str =
         feature = features[key]
         if not isinstance(feature, kinds):
             names = ", ".join(kind.__name__ for kind in kinds)
+            of_another_op = isinstance(
+                feature, (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature)
+            )
             raise ValueError(
-                f"Unsupported {type(feature).__name__} {feature}.\n"
+                (
+                    f"Unsupported {type(feature).__name__} {feature}."
+                    if of_another_op
+                    else f"Invalid {of} {key}:{feature}."
+                )
+                + "\n"
                 + errors.message(
                     f"{of} {key!r}: {type(feature).__name__}", f"one of {names}", "tf.FixedLenFeature([], tf.int64)"
                 )

@@ -74,7 +74,7 @@ def need_features(features: Any) -> None:
     """ValueError if there are none."""
     if not features:
         raise ValueError(
-            "Missing: features was None or empty.\n"
+            f"Missing: features was {features}.\n"
             + errors.message(
                 f"features={features!r}", "a dictionary from key to feature", "{'x': tf.FixedLenFeature([], tf.int64)}"
             )

@@ -262,11 +262,20 @@ class Queue:
         elif self._maker_types(attrs) != self.types:
             asked = _names(self._maker_types(attrs))
             difference = f"has component types {_names(self.types)} but requested component types were {asked}"
-        elif self._maker_shapes(attrs) != self.shapes:
+        elif not self._same_shapes(self._maker_shapes(attrs)):
             asked = _shown(self._maker_shapes(attrs))
             difference = f"has component shapes {_shown(self.shapes)} but requested component shapes were {asked}"
+        else:
+            difference = self._own_difference(attrs)
         if difference is not None:
             self._refuse(op, f"Shared queue '{self.name}' {difference}")
+
+    def _own_difference(self, attrs: dict[str, Any]) -> str | None:
+        """What another maker wants differently of what only this kind of queue has; None if nothing."""
+        return None
+
+    def _same_shapes(self, asked: tuple[Any, ...]) -> bool:
+        return asked == self.shapes
 
     def _maker_types(self, attrs: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(attrs["component_types"])
@@ -442,6 +451,9 @@ class PaddingFIFOQueue(Queue):
     def _fits(self, dims: tuple[int, ...], wanted: Any) -> bool:
         return shapes.is_compatible(dims, wanted)
 
+    def _same_shapes(self, asked: tuple[Any, ...]) -> bool:
+        return len(asked) == len(self.shapes) and all(map(shapes.is_compatible, asked, self.shapes))
+
     def _batch(self, i: int, values: list[Any]) -> Any:
         if not values or all(value.shape == values[0].shape for value in values):
             return super()._batch(i, values)
@@ -471,11 +483,19 @@ class RandomShuffleQueue(Queue):
                     "min_after_dequeue=0, or a larger capacity",
                 ),
             )
-        seed, seed2 = attrs["seed"], attrs["seed2"]
+        self._seeds = seed, seed2 = attrs["seed"], attrs["seed2"]
         if seed == 0 and seed2 == 0:
             seed, seed2 = secrets.randbits(64), secrets.randbits(64)
         self._random = philox_words(seed & (2**64 - 1), seed2 & (2**64 - 1))
         super().__init__(name, attrs)
+
+    def _own_difference(self, attrs: dict[str, Any]) -> str | None:
+        least, seeds = attrs["min_after_dequeue"], (attrs["seed"], attrs["seed2"])
+        if least != self._kept:
+            return f"has min_after_dequeue {self._kept} but requested min_after_dequeue was {least}."
+        if any(seeds) and seeds != self._seeds:
+            return f"has random seeds {self._seeds} but requested seeds are {seeds}."
+        return None
 
     def _start(self) -> None:
         self._rows = []

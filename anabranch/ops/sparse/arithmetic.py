@@ -284,7 +284,8 @@ class SparseTensorDenseAdd(Op):
         check_parts(ctx, indices, values, sizes, "a")
         sizes = ints(sizes)
         require(ctx, sizes == b.shape, f"Dimensions of a, {list(sizes)}, and b, {shapes.show(b.shape)}, must be equal")
-        check_bounds(ctx, indices, np.array(sizes, np.int64))
+        lead = f"\nSparse tensor has some invalid index; dense tensor shape: {shapes.show(b.shape)}"
+        check_bounds(ctx, indices, np.array(sizes, np.int64), lead)
         places = flat_positions(ctx.xp, indices, sizes)
         flat = widen(ctx.xp.reshape(b, (-1,)))
         if ctx.host:

@@ -78,12 +78,6 @@ def sparse_merge(
     with name_scope(name, "SparseMerge", [*ids_list, values]):
         columns = []
         for ids in ids_list:
-            if ids.dtype.base not in (dtypes.int32, dtypes.int64):
-                raise TypeError(
-                    errors.message(
-                        f"sp_ids of dtype {ids.dtype.base.name}", "ids of int32 or int64", "tf.cast(ids, tf.int64)"
-                    )
-                )
             numbers = ids.values if ids.dtype.base == dtypes.int64 else build("Cast", ids.values, DstT="int64")
             columns.append(build("ExpandDims", numbers, 1))
         own = ids_list[0]

@@ -63,8 +63,8 @@ def check_parts(ctx: Any, indices: Any, values: Any, shape: Any, what: str = "in
     )
 
 
-def check_bounds(ctx: Any, indices: Any, sizes: Any) -> None:
-    """Check that all coordinates lie in the dense shape."""
+def check_bounds(ctx: Any, indices: Any, sizes: Any, lead: str = "") -> None:
+    """Check that all coordinates lie in the dense shape; ``lead`` is what an error says after which of them is not."""
     if 0 in indices.shape:
         return
     xp = ctx.xp
@@ -82,7 +82,7 @@ def check_bounds(ctx: Any, indices: Any, sizes: Any) -> None:
     ctx.check(
         ~xp.any(bad),
         errors.InvalidArgumentError,
-        f"indices[{{0}}] = [{index_text}] is out of bounds: need 0 <= index < [{need}]",
+        f"indices[{{0}}] = [{index_text}] is out of bounds: need 0 <= index < [{need}]" + lead,
         at,
         *[row[i] for i in range(width)],
         *[limits[i] for i in range(width)],

@@ -102,12 +102,13 @@ def _define(name: str, first_dense: bool, second_dense: bool) -> None:
                 + errors.message(c.attrs["set_operation"], ", ".join(_OPERATIONS), "set_operation='union'")
             )
         ranks = [_rank(c, 0, first_dense), _rank(c, second, second_dense)]
-        rank = shapes.merge_dim(*ranks)
+        rank = min((one for one in ranks if one is not None), default=None)
         if rank is not None and rank < 2:
             raise ValueError(
                 f"Shape must be at least rank 2 but is rank {rank}\n"
                 + errors.message(f"sets of rank {rank}", "[..., n]", "tf.expand_dims(x, 0)")
             )
+        rank = shapes.merge_dim(*ranks)
         return [(None, rank), (None,), (rank,)]
 
     def bound(c: Any) -> list[Any]:
@@ -174,6 +175,17 @@ class SetSize(Op):
 
 # ----------------------------------------------------------------------------------------------------------- functions
 def _operation(a: Any, b: Any, operation: str, validate: bool) -> SparseTensor:
+    a, b = (item if isinstance(item, SparseTensor) else convert_to_tensor(item) for item in (a, b))
+    if a.dtype.base_dtype.name not in _TYPES.split():
+        raise TypeError(
+            f"'a' invalid dtype {a.dtype}.\n"
+            + errors.message(f"sets of {a.dtype.name}", f"one of {_TYPES}", "tf.cast(a, tf.int64)")
+        )
+    if a.dtype.base_dtype != b.dtype.base_dtype:
+        raise TypeError(
+            f"Types don't match, {a.dtype} vs {b.dtype}.\n"
+            + errors.message(f"sets of {a.dtype.name} and of {b.dtype.name}", "one dtype", "tf.cast one of them")
+        )
     turned = {"a-b": "b-a", "b-a": "a-b"}
     if isinstance(a, SparseTensor) and not isinstance(b, SparseTensor):
         a, b, operation = b, a, turned.get(operation, operation)
@@ -193,7 +205,7 @@ def set_size(a: SparseTensor, validate_indices: bool = True) -> Tensor:
     """How many elements each set in the last dimension of a ``SparseTensor`` has: int32, without that dimension."""
     if not isinstance(a, SparseTensor):
         raise TypeError(
-            f"Expected SparseTensor, got {a}.\n"
+            f"Expected `SparseTensor`, got {a}.\n"
             + errors.message(type(a).__name__, "a SparseTensor", "tf.SparseTensor(...)")
         )
     return build("SetSize", a.indices, a.values, a.dense_shape, validate_indices=validate_indices)

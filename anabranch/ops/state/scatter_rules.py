@@ -144,7 +144,10 @@ def slice_shape(c: ShapeContext, target: RawShape, indices: RawShape, updates: R
     if indices is None:
         return target
     if not indices:
-        raise ValueError(errors.message("scalar indices", "indices of shape [..., k]", "tf.expand_dims(indices, 0)"))
+        raise ValueError(
+            "Shape must be at least rank 1 but is rank 0\n"
+            + errors.message("scalar indices", "indices of shape [..., k]", "tf.expand_dims(indices, 0)")
+        )
     depth = indices[-1]
     if depth is None or target is None:
         return target

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import functools
 import itertools
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -267,12 +268,13 @@ class ReduceJoin(Op):
         reduced = _axes(inputs[1], values.ndim)
         kept_axes = [i for i in range(values.ndim) if i not in reduced]
         separator = attr_bytes(attrs["separator"])
-        rows = values.transpose([*kept_axes, *reversed(reduced)]).reshape([*(values.shape[i] for i in kept_axes), -1])
         if not reduced:
             return values
-        size = rows.shape[:-1]
-        strings = np.empty(int(np.prod(size)), object)
-        strings[:] = [separator.join(row) for row in rows.reshape(strings.size, -1).tolist()]
+        size = tuple(values.shape[i] for i in kept_axes)
+        joined = math.prod(values.shape[i] for i in reduced)
+        rows = values.transpose([*kept_axes, *reversed(reduced)]).reshape(math.prod(size), joined)
+        strings = np.empty(len(rows), object)
+        strings[:] = [separator.join(row) for row in rows.tolist()]
         shape = [1 if i in reduced else n for i, n in enumerate(values.shape)] if attrs["keep_dims"] else size
         return strings.reshape(shape)
 

@@ -497,8 +497,8 @@ class Saver:
             save_path: path that :meth:`save` returned, or that `tf.train.latest_checkpoint` finds.
 
         Raises:
-            ValueError: there is no such checkpoint (a NotFoundError too). NotFoundError: it lacks a variable. InvalidArgumentError: a shape
-            or dtype differs. DataLossError: it is damaged.
+            ValueError: there is no such checkpoint (it is a NotFoundError too). NotFoundError: it lacks a variable.
+            InvalidArgumentError: a shape or dtype differs. DataLossError: it is damaged.
         """
         if self._is_empty:
             return
@@ -520,7 +520,8 @@ class Saver:
             raise _NoCheckpointError(
                 None,
                 None,
-                f"The passed save_path is not a valid checkpoint: {path}\nFailed to find any matching files for {path}\n"
+                f"The passed save_path is not a valid checkpoint: {path}\n"
+                f"Failed to find any matching files for {path}\n"
                 + errors.message(
                     f"{path!r}, where no checkpoint is",
                     f"a file {path + '.index'!r}",

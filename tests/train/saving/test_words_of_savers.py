@@ -84,7 +84,7 @@ def test_a_reader_says_which_key_is_not_there(tmp_path, version):
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         path = tf.train.Saver(write_version=version).save(session, str(tmp_path / "model"))
-    with pytest.raises(tf.errors.NotFoundError, match="Key w not found in checkpoint .*model"):
+    with pytest.raises(tf.errors.NotFoundError, match=r"Key w not found in checkpoint .*model"):
         tf.train.NewCheckpointReader(path).get_tensor("w")
 
 
@@ -92,7 +92,7 @@ def test_a_message_of_another_kind_is_not_a_meta_graph(tmp_path):
     tf.get_variable("v", [])
     definition = tf.train.Saver().as_saver_def()
     tf.train.write_graph(definition, str(tmp_path), "file")
-    with pytest.raises(OSError, match="Cannot parse file .*file"):
+    with pytest.raises(OSError, match=r"Cannot parse file .*file"):
         tf.train.import_meta_graph(str(tmp_path / "file"))
 
 

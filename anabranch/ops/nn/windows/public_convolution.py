@@ -52,13 +52,13 @@ def sequence(value: Any, n: int, data_format: str, name: str) -> list[int]:
     return [1, 1, *items] if channels_first(data_format) else [1, *items, 1]
 
 
-def paddings(padding: Any, n: int, data_format: str) -> dict[str, Any]:
-    """The op's padding attributes from a name or a list of pairs."""
+def paddings(padding: Any, n: int, data_format: str, type_name: str = "Conv2D") -> dict[str, Any]:
+    """The padding attributes of an op of type ``type_name`` from a name or a list of pairs."""
     if isinstance(padding, str):
         name = padding.upper()
         if name not in ("SAME", "VALID", "EXPLICIT"):
             raise ValueError(
-                f'Attr \'padding\' passed string {padding!r} not in: "SAME", "VALID".\n'
+                f'Attr \'padding\' of {type_name!r} Op passed string {padding!r} not in: "SAME", "VALID".\n'
                 + errors.message(f"padding={padding!r}", "'SAME', 'VALID' or a list of pairs", "padding='SAME'")
             )
         if name == "EXPLICIT":
@@ -103,7 +103,7 @@ def _op(
         "strides": sequence(strides, n, data_format, "strides"),
         "dilations": sequence(dilations, n, data_format, "dilations"),
         "data_format": data_format,
-        **paddings(padding, n, data_format),
+        **paddings(padding, n, data_format, "Conv3D" if n == 3 else "Conv2D"),
     }
     if n == 2:
         return build("Conv2D", x, f, use_cudnn_on_gpu=cudnn, name=name, **attrs)
@@ -526,7 +526,7 @@ def depthwise_op(x: Any, f: Any, strides: Any, padding: Any, rate: Any, name: An
         dilations=sequence(rate, 2, form, "rate"),
         data_format=form,
         name=name,
-        **paddings(padding, 2, form),
+        **paddings(padding, 2, form, "DepthwiseConv2dNative"),
     )
 
 

@@ -35,7 +35,7 @@ def conv2d_backprop_input(
         use_cudnn_on_gpu=use_cudnn_on_gpu,
         data_format=form,
         name=name,
-        **paddings(padding, 2, form),
+        **paddings(padding, 2, form, "Conv2DBackpropInput"),
     )
 
 
@@ -63,7 +63,7 @@ def conv2d_backprop_filter(
         use_cudnn_on_gpu=use_cudnn_on_gpu,
         data_format=form,
         name=name,
-        **paddings(padding, 2, form),
+        **paddings(padding, 2, form, "Conv2DBackpropFilter"),
     )
 
 
@@ -103,7 +103,7 @@ def _depthwise_gradient(
         dilations=sequence(dilations, 2, form, "dilations"),
         data_format=form,
         name=name,
-        **paddings(padding, 2, form),
+        **paddings(padding, 2, form, "Conv3DBackpropFilterV2"),
     )
 
 

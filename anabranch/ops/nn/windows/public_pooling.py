@@ -21,7 +21,7 @@ def _pool(
     type_name: str, value: Any, n: int, ksize: Any, strides: Any, padding: Any, data_format: Any, scope: Any
 ) -> Any:
     form = op_format(data_format, n)
-    attrs = paddings(padding, n, form)
+    attrs = paddings(padding, n, form, type_name)
     if attrs["padding"] == "EXPLICIT" and type_name != "MaxPool":
         raise NotImplementedError(
             errors.message(
@@ -346,14 +346,19 @@ def pool(
         data_format: ``"NWC"``, ``"NHWC"``, ``"NDHWC"``, or with the channels in dimension 1.
     """
     if pooling_type not in ("MAX", "AVG"):
-        raise ValueError(errors.message(f"pooling_type={pooling_type!r}", "'MAX' or 'AVG'", "pooling_type='MAX'"))
+        dims = len(window_shape) if hasattr(window_shape, "__len__") else 2
+        raise ValueError(
+            f"{dims}-D {pooling_type} pooling is not supported.\n"
+            + errors.message(f"pooling_type={pooling_type!r}", "'MAX' or 'AVG'", "pooling_type='MAX'")
+        )
     rates = either(dilations, dilation_rate, "dilations", "dilation_rate", 1)
     with name_scope(name, f"{pooling_type.lower()}_pool", [input]) as scope:
         x = convert.convert_to_tensor(input, name="input")
         n = len(window_shape) if hasattr(window_shape, "__len__") else (x.shape.ndims or 0) - 2
         if n not in (1, 2, 3) or (x.shape.ndims is not None and x.shape.ndims != n + 2):
             raise ValueError(
-                errors.message(
+                f"Shape {x.shape} must have rank {n + 2}\n"
+                + errors.message(
                     f"an input of shape {x.shape}, a window {window_shape!r}",
                     "one, two or three spatial dimensions beside batch and channels, and one number for each",
                     "window_shape=[2, 2] for images",
