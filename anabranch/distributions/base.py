@@ -425,7 +425,8 @@ class Distribution:
     def cross_entropy(self, other: Any, name: str = "cross_entropy") -> Tensor:
         """The cross entropy in nats."""
         with self._scope(name):
-            return self.entropy() + self.kl_divergence(other)
+            entropy: Any = self.entropy()
+            return entropy + self.kl_divergence(other)
 
     def kl_divergence(self, other: Any, name: str = "kl_divergence") -> Tensor:
         """The divergence of Kullback and Leibler to another distribution, in nats."""

@@ -168,7 +168,8 @@ def scoped_meta_graph(
         if clear_extraneous_savers and name == GraphKeys.SAVERS:
             if saver_def is None:
                 continue
-            items = [proto_functions(name).from_proto(saver_def)]
+            saver: Any = proto_functions(name)
+            items = [saver.from_proto(saver_def)]
         write_collection(meta, name, graph, export_scope, excluded, items, warns=not for_display)
     if missing and unbound_inputs:
         meta.collection_def[unbound_inputs].bytes_list.value.extend(name.encode() for name in missing)

@@ -229,10 +229,10 @@ class Bijector:
             self._from_y[_key(pair.y, pair.kwargs)] = pair
 
     # ------------------------------------------------------------------------------------------------------ for classes
-    def _forward(self, x: Any, **kwargs: Any) -> Any:
+    def _forward(self, x: Any) -> Any:
         raise NotImplementedError("forward not implemented.")
 
-    def _inverse(self, y: Any, **kwargs: Any) -> Any:
+    def _inverse(self, y: Any) -> Any:
         raise NotImplementedError("inverse not implemented.")
 
     def _forward_event_shape(self, shape: Any) -> Any:
@@ -247,10 +247,10 @@ class Bijector:
     def _inverse_event_shape_tensor(self, shape: Any) -> Any:
         return shape
 
-    def _forward_log_det_jacobian(self, x: Any, **kwargs: Any) -> Any:
+    def _forward_log_det_jacobian(self, x: Any) -> Any:
         raise NotImplementedError("forward_log_det_jacobian not implemented.")
 
-    def _inverse_log_det_jacobian(self, y: Any, **kwargs: Any) -> Any:
+    def _inverse_log_det_jacobian(self, y: Any) -> Any:
         raise NotImplementedError("inverse_log_det_jacobian not implemented.")
 
     @property

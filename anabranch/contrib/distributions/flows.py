@@ -43,6 +43,18 @@ class ConditionalBijector(Bijector):
         """The logarithm of the determinant of the inverse's Jacobian at ``y``."""
         return self._call_inverse_log_det_jacobian(y, event_ndims, name, **condition_kwargs)
 
+    def _forward(self, x: Any, **condition_kwargs: Any) -> Any:
+        return super()._forward(x)
+
+    def _inverse(self, y: Any, **condition_kwargs: Any) -> Any:
+        return super()._inverse(y)
+
+    def _forward_log_det_jacobian(self, x: Any, **condition_kwargs: Any) -> Any:
+        return super()._forward_log_det_jacobian(x)
+
+    def _inverse_log_det_jacobian(self, y: Any, **condition_kwargs: Any) -> Any:
+        return super()._inverse_log_det_jacobian(y)
+
 
 # -------------------------------------------------------------------------------------------------------- of elements
 # -------------------------------------------------------------------------------------------------------------- flows
