@@ -262,7 +262,7 @@ def test_names_appear_in_errors():
         (tf.FixedLenFeature([None], tf.int64), "Consider using FixedLenSequenceFeature"),
         (tf.FixedLenSequenceFeature([], tf.int64), "requires allow_missing to be True"),
         (tf.VarLenFeature(None), "Missing type for feature x"),
-        ("x", "Unsupported str x"),
+        ("x", "Invalid feature x:x."),
     ],
 )
 def test_features_that_are_wrong(feature, told):

@@ -64,7 +64,7 @@ def test_errors() -> None:
         with pytest.raises(tf.errors.InvalidArgumentError, match=words):
             run(size)
     with tf.Graph().as_default():
-        with pytest.raises(TypeError, match="Expected SparseTensor"):
+        with pytest.raises(TypeError, match="Expected `SparseTensor`"):
             tf.sets.set_size(A)
         with pytest.raises(ValueError, match="Shape must be at least rank 2"):
             tf.sets.set_union([1, 2], [3])

@@ -157,7 +157,6 @@ def test_values_are_taken_for_sparse_tensors():
         (lambda: tf.sparse_concat(0, []), "no sparse tensors"),
         (lambda: tf.sparse_reduce_sum(SMALL, 0, reduction_axes=0), "Cannot specify both"),
         (lambda: tf.sparse_merge(SMALL, SMALL, [3]), "vocab_size has to be a Tensor or Python int"),
-        (lambda: tf.sparse_merge(SMALL, SMALL, 3), "int32 or int64"),
         (lambda: tf.sparse_tensor_to_dense(tf.SparseTensorValue([[0]], ["a"], [1]), 0), "default_value=0 for strings"),
         (lambda: tf.sparse_tensor_dense_matmul(SMALL, tf.constant([[1.0], [2.0], [3.0]])), "adjoint_a=True"),
         (lambda: tf.nn.safe_embedding_lookup_sparse([], SMALL), "Missing embedding_weights"),
