@@ -16,6 +16,7 @@ from anabranch.core.contract.api import publish_as
 from anabranch.core.contract.opdef import PURE, Bool, Cost, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
+from anabranch.ops.math import xla_reductions
 from anabranch.ops.math.segment import are_sorted, check_sorted, known_segments, reduce_sorted, rows_of
 from anabranch.ops.shared import row_sums
 from anabranch.ops.shared.array_rules import INDEX, dense, like, refuse, require, shape_of
@@ -133,11 +134,12 @@ def _sized_kernel(mode: str) -> Any:
         )
         ctx.check(xp.all(ids[1:] >= ids[:-1]), errors.InvalidArgumentError, "segment ids are not increasing")
         ctx.check(xp.all(ids < rows), errors.InvalidArgumentError, "segment ids must be < num_segments")
-        picked = widen(xp.take(data, indices, axis=0, mode="clip"))
+        wide = widen(data)
         places = xp.where(negative, rows, ids)
-        result = xp.zeros((rows,) + data.shape[1:], picked.dtype).at[places].add(picked, mode="drop")
+        result = xp.zeros((rows,) + data.shape[1:], wide.dtype)
+        result = xla_reductions.add_picked_rows(ctx, result, places, wide, indices)
         if mode != "Sum":
-            counts = xp.zeros((rows,), picked.dtype).at[places].add(picked.dtype.type(1), mode="drop")
+            counts = xp.zeros((rows,), wide.dtype).at[places].add(wide.dtype.type(1), mode="drop")
             result = result / _column(_divisor(xp, counts, mode), result.ndim)
         return result.astype(data.dtype)
 
@@ -172,9 +174,9 @@ def _grad_kernel(mode: str) -> Any:
         if mode != "Sum":
             counts = xp.zeros((segments,), wide.dtype).at[safe].add(wide.dtype.type(1), mode="drop")
             wide = wide / _column(_divisor(xp, counts, mode), wide.ndim)
-        picked = xp.take(wide, safe, axis=0)
-        out = xp.zeros((rows,) + grad.shape[1:], wide.dtype)
-        return out.at[xp.where(bad, rows, indices)].add(picked, mode="drop").astype(grad.dtype)
+        total = xp.zeros((rows,) + grad.shape[1:], wide.dtype)
+        places = xp.where(bad, rows, indices)
+        return xla_reductions.add_picked_rows(ctx, total, places, wide, safe).astype(grad.dtype)
 
     return kernel
 

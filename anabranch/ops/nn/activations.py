@@ -7,6 +7,7 @@ gradient is zero whatever flows in.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -18,7 +19,7 @@ from anabranch.core.contract.opdef import DERIVED, PURE, Float, Op, Type, define
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.ops.shared import host_choice, open_forms
+from anabranch.ops.shared import host_activations, host_choice, open_forms
 from anabranch.ops.shared.widening import constant, widen
 
 _REALS = "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"
@@ -29,6 +30,18 @@ _SELU_SCALE_ALPHA = 1.7580993408473766
 
 def _zeros(tensor: Any) -> Any:
     return build("ZerosLike", tensor)
+
+
+def _in_passes(kernel: Any) -> Any:
+    """A kernel of arrays that makes several passes over its operands: on the host, block by block."""
+
+    @functools.wraps(kernel)
+    def in_blocks(ctx: Any, inputs: Any, attrs: Any) -> Any:
+        if not ctx.host:
+            return kernel(ctx, inputs, attrs)
+        return host_activations.by_blocks(lambda *parts: kernel(ctx, parts, attrs), *inputs)
+
+    return in_blocks
 
 
 def _choose(ctx: Any, condition: Any, chosen: Any, other: Any) -> Any:
@@ -61,6 +74,7 @@ class ReluGrad(Op):
     any_size = open_forms.relu_grad
     shape = inference.merged
 
+    @_in_passes
     def kernel(ctx, inputs, attrs):
         g, x = inputs
         if ctx.host:
@@ -95,6 +109,7 @@ class Relu6Grad(Op):
     effect = PURE
     shape = inference.merged
 
+    @_in_passes
     def kernel(ctx, inputs, attrs):
         g, x = inputs
         if ctx.host:
@@ -133,6 +148,7 @@ class LeakyReluGrad(Op):
     effect = PURE
     shape = inference.merged
 
+    @_in_passes
     def kernel(ctx, inputs, attrs):
         g, x = inputs
         return _choose(ctx, x > 0, g, g * constant(g, attrs["alpha"]))
@@ -154,6 +170,7 @@ class Elu(Op):
     effect = PURE
     shape = inference.unchanged
 
+    @_in_passes
     def kernel(ctx, inputs, attrs):
         (x,) = inputs
         wide = widen(x)
@@ -173,6 +190,7 @@ class EluGrad(Op):
     effect = PURE
     shape = inference.merged
 
+    @_in_passes
     def kernel(ctx, inputs, attrs):
         g, y = inputs
         return _choose(ctx, y < constant(y, 0), g * (y + constant(y, 1)), g)
@@ -194,6 +212,7 @@ class Selu(Op):
     effect = PURE
     shape = inference.unchanged
 
+    @_in_passes
     def kernel(ctx, inputs, attrs):
         (x,) = inputs
         wide = widen(x)
@@ -213,6 +232,7 @@ class SeluGrad(Op):
     effect = PURE
     shape = inference.merged
 
+    @_in_passes
     def kernel(ctx, inputs, attrs):
         g, y = inputs
         negative = g * (y + constant(y, _SELU_SCALE_ALPHA))
@@ -231,6 +251,7 @@ class Softplus(Op):
     effect = PURE
     shape = inference.unchanged
 
+    @_in_passes
     def kernel(ctx, inputs, attrs):
         (x,) = inputs
         wide = widen(x)
@@ -249,6 +270,7 @@ class SoftplusGrad(Op):
     effect = PURE
     shape = inference.merged
 
+    @_in_passes
     def kernel(ctx, inputs, attrs):
         g, x = inputs
         wide = widen(x)
@@ -268,6 +290,7 @@ class Softsign(Op):
     effect = PURE
     shape = inference.unchanged
 
+    @_in_passes
     def kernel(ctx, inputs, attrs):
         (x,) = inputs
         return x / (1 + ctx.xp.abs(x))
@@ -276,6 +299,7 @@ class Softsign(Op):
         return [build("SoftsignGrad", grad, op.inputs[0])]
 
 
+@_in_passes
 def _softsign_grad_kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
     g, x = inputs
     base = 1 + ctx.xp.abs(x)

@@ -18,7 +18,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.static_value import constant_value
 from anabranch.core.values import shapes
-from anabranch.ops.shared import open_forms, unchecked
+from anabranch.ops.shared import host_blas, open_forms, unchecked
 from anabranch.ops.shared.widening import constant, is_half, widen
 
 _NUMBERS = (
@@ -134,11 +134,16 @@ class BiasAddGrad(Op):
         return [build("BroadcastTo", grad, build("Shape", source))]
 
 
-def _channel_sums(xp: Any, x: Any, radius: int) -> Any:
+PRODUCT_CHANNELS = 32
+"""Channels for each one of a sum up to which NumPy is quicker with the product of a band matrix than with slices."""
+
+
+def _channel_sums(ctx: Any, x: Any, radius: int) -> Any:
     """For each channel, the sum of ``x`` over the channels at most ``radius`` away."""
-    channels = x.shape[-1]
+    xp, channels = ctx.xp, x.shape[-1]
     radius = min(radius, max(channels - 1, 0))
-    if radius <= 8:
+    by_product = radius > 8 or (ctx.host and channels <= PRODUCT_CHANNELS * (2 * radius + 1))
+    if not by_product:
         padded = xp.pad(x, [(0, 0)] * (x.ndim - 1) + [(radius, radius)])
         total = padded[..., 0:channels]
         for offset in range(1, 2 * radius + 1):
@@ -146,7 +151,8 @@ def _channel_sums(xp: Any, x: Any, radius: int) -> Any:
         return total
     index = xp.arange(channels)
     band = xp.abs(index[:, None] - index[None, :]) <= radius
-    return xp.matmul(x, band.astype(x.dtype))
+    rows, band = x.reshape(-1, channels), band.astype(x.dtype)
+    return (host_blas.product if ctx.host else xp.matmul)(rows, band).reshape(x.shape)
 
 
 def _inverse_power(xp: Any, base: Any, beta: float) -> Any:
@@ -188,7 +194,7 @@ class LRN(Op):
     def kernel(ctx, inputs, attrs):
         (x,) = inputs
         wide = widen(x)
-        sums = _channel_sums(ctx.xp, wide * wide, attrs["depth_radius"])
+        sums = _channel_sums(ctx, wide * wide, attrs["depth_radius"])
         base = constant(wide, attrs["bias"]) + constant(wide, attrs["alpha"]) * sums
         return (wide * _inverse_power(ctx.xp, base, attrs["beta"])).astype(x.dtype)
 
@@ -220,8 +226,8 @@ class LRNGrad(Op):
         g, x, y = (widen(value) for value in inputs)
         xp = ctx.xp
         alpha, beta = constant(x, attrs["alpha"]), constant(x, attrs["beta"])
-        base = constant(x, attrs["bias"]) + alpha * _channel_sums(xp, x * x, attrs["depth_radius"])
-        spread = _channel_sums(xp, g * y / base, attrs["depth_radius"])
+        base = constant(x, attrs["bias"]) + alpha * _channel_sums(ctx, x * x, attrs["depth_radius"])
+        spread = _channel_sums(ctx, g * y / base, attrs["depth_radius"])
         result = g * _inverse_power(xp, base, attrs["beta"]) - constant(x, 2) * alpha * beta * x * spread
         return result.astype(inputs[1].dtype)
 

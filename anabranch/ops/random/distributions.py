@@ -27,7 +27,7 @@ def uniform(ctx: Any, stream: Stream, count: int, dtype: np.dtype) -> Any:
     xp, view = ctx.xp, philox.reinterpret(ctx)
     if dtype == np.float64:
         return philox.float64(xp, *philox.pairs(xp, stream, count), view)
-    bits = philox.words(xp, stream, count)
+    bits = philox.kept_words(ctx, stream, count)
     if dtype == np.float32:
         return philox.float32(xp, bits, view)
     if dtype == np.float16:
@@ -37,11 +37,11 @@ def uniform(ctx: Any, stream: Stream, count: int, dtype: np.dtype) -> Any:
     return (view(small, dtype).astype(np.float32) - np.float32(1)).astype(dtype)
 
 
-def unsigned(xp: Any, stream: Stream, count: int, wide: bool) -> Any:
+def unsigned(ctx: Any, stream: Stream, count: int, wide: bool) -> Any:
     """``count`` integers of 32 bits, or of 64 if ``wide``."""
     if not wide:
-        return philox.words(xp, stream, count)
-    low, high = philox.pairs(xp, stream, count)
+        return philox.kept_words(ctx, stream, count)
+    low, high = philox.pairs(ctx.xp, stream, count)
     return low.astype(np.uint64) | (high.astype(np.uint64) << np.uint64(32))
 
 
@@ -57,7 +57,7 @@ def integers(ctx: Any, stream: Stream, count: int, low: Any, high: Any, dtype: n
         low,
         high,
     )
-    bits = unsigned(xp, stream, count, kind == np.uint64)
+    bits = unsigned(ctx, stream, count, kind == np.uint64)
     start = low.astype(kind)
     span = high.astype(kind) - start
     span = xp.where(span == 0, kind(1), span)  # refused above; never divide by zero on the way

@@ -143,6 +143,23 @@ def words(xp: Any, philox: tuple[Any, Any], count: int) -> Any:
     return xp.where(lane < 2, xp.where(lane == 0, a, b), xp.where(lane == 2, c, d))
 
 
+LEAST_KEPT = 1 << 12
+"""Words from which on a program for CPUs keeps them in memory."""
+
+
+def kept_words(ctx: Any, philox: tuple[Any, Any], count: int) -> Any:
+    """The same for a kernel. A program for CPUs makes many of them once, not anew in each op that takes them.
+
+    Two words are one integer in memory: so a block is made twice, and not four times.
+    """
+    xp = ctx.xp
+    if ctx.host or ctx.platform != "cpu" or ctx.recorder is not None or count < LEAST_KEPT:
+        return words(xp, philox, count)
+    first, second = pairs(xp, philox, -(-count // 2))
+    both = first.astype(np.uint64) | second.astype(np.uint64) << np.uint64(32)
+    return ctx.lax.bitcast_convert_type(ctx.apart(both), np.uint32).reshape(-1)[:count]
+
+
 def pairs(xp: Any, philox: tuple[Any, Any], count: int) -> tuple[Any, Any]:
     """The first ``2 * count`` words of the stream as ``count`` pairs: first words, second words."""
     if xp is np:

@@ -67,7 +67,7 @@ def _define(name: str, doc: str, draw: Callable[..., Any], dtypes: str, default:
 
 def any_integers(ctx: Any, stream: Any, count: int, dtype: np.dtype) -> Any:
     """``count`` integers from the whole range of ``dtype``."""
-    return distributions.unsigned(ctx.xp, stream, count, dtype.itemsize == 8).astype(dtype)
+    return distributions.unsigned(ctx, stream, count, dtype.itemsize == 8).astype(dtype)
 
 
 _define("StatelessRandomUniform", "Uniform numbers in [0, 1)", distributions.uniform, FLOATS, "float")

@@ -20,8 +20,9 @@ _MOST = 1 << 22
 
 
 def _mask(condition: Any, bits: Any) -> Any:
-    mask = condition.astype(bits)
-    return np.negative(mask, mask)
+    if condition.dtype != np.bool_:
+        condition = condition != 0
+    return np.negative(condition.view(np.int8)).astype(bits)  # all ones of a byte stay all ones of a word
 
 
 def or_zero(condition: Any, chosen: Any) -> Any:

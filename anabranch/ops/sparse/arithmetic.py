@@ -17,6 +17,7 @@ from anabranch.core.contract.kernels import borrows
 from anabranch.core.contract.opdef import PURE, Bool, Cost, NotDifferentiable, Op, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
+from anabranch.ops.math import xla_reductions
 from anabranch.ops.math.binary import _div
 from anabranch.ops.math.reduce import kernel_axes
 from anabranch.ops.shared import row_sums
@@ -154,8 +155,10 @@ class SparseTensorDenseMatMul(Op):
             return xp.zeros((height, b.shape[1]), b.dtype)
         if ctx.host:
             return row_sums.product(rows, columns, widen(values), widen(b), height).astype(b.dtype, copy=False)
-        parts = widen(values)[:, None] * widen(b)[columns]
-        return grouped(ctx, "add", parts, rows, height, 0).astype(b.dtype)
+        wide = widen(b)
+        total = xp.zeros((height, b.shape[1]), wide.dtype)
+        total = xla_reductions.add_picked_rows(ctx, total, rows, wide, columns, widen(values))
+        return total.astype(b.dtype)
 
     def gradient(op, grad):
         grad = dense(grad)

@@ -153,3 +153,30 @@ def test_no_reduction_is_left_in_the_program():
     text = str(trace(np.ones((4000, 3, 5, 2), np.float32)))
     assert "reduce" not in text
     assert text.count("add") == 5
+
+
+@pytest.mark.parametrize("adjoint", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64, np.int32])
+def test_rows_are_looked_up_and_added(dtype, adjoint):
+    random = np.random.RandomState(0)
+    matrix = (random.rand(9, 9) < 0.3) * random.randint(-4, 5, (9, 9)).astype(dtype)
+    places = np.argwhere(matrix)[random.permutation(np.count_nonzero(matrix))]  # in any order
+    values = matrix[tuple(places.T)]
+    dense = random.randint(-4, 5, (9, 7)).astype(dtype)
+    given = tf.placeholder(dtype, [None, 7])
+    sparse = tf.SparseTensor(np.concatenate([places, places]), np.concatenate([values, values]), [9, 9])
+    product = tf.sparse_tensor_dense_matmul(sparse, given, adjoint_a=adjoint)
+    wanted = 2 * ((matrix.conj().T if adjoint else matrix) @ dense)
+    np.testing.assert_array_equal(compiled(product, {given: dense}), wanted)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+def test_rows_without_a_place_are_left_out(platform):
+    jax = engine.jax()
+    context = types.SimpleNamespace(host=False, platform=platform, lax=jax.lax, xp=jax.numpy, recorder=None)
+    table = np.arange(12, dtype=np.float32).reshape(4, 3)
+    table[3] = np.inf
+    operands = np.ones((2, 3), np.float32), np.array([1, 2, 0, 9, 1]), table, np.array([0, 3, 1, 3, 1], np.int32)
+    with engine.x64():
+        total = jax.jit(lambda *x: xla_reductions.add_picked_rows(context, *x))(*operands)
+    np.testing.assert_array_equal(total, [[4, 5, 6], [4, 6, 8]])

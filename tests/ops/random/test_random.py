@@ -106,6 +106,8 @@ def test_philox_is_the_published_generator():
     [
         ("RandomUniform", [[70_000]], {"dtype": "float"}),
         ("RandomUniform", [[70_001]], {"dtype": "double"}),
+        ("RandomUniform", [[70_003]], {"dtype": "half"}),
+        ("RandomUniformInt", [[70_001], np.int32(-5), np.int32(2**30)], {}),
         ("RandomUniformInt", [[70_003], np.int64(-5), np.int64(2**40)], {}),
         ("RandomShuffle", [np.arange(3000)], {}),
         ("RandomPoissonV2", [[5000], np.array([0.7, 12.0])], {}),

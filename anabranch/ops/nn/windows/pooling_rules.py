@@ -285,17 +285,30 @@ def max_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
     zero = g.dtype.type(0)
     for dimension, a in enumerate(axes, 1):
         y, source = stages.pop(), stages[-1]
-        if _whole(a) and ctx.host:
-            place = np.argmax(~(source < y), axis=dimension, keepdims=True)
-            slope = np.zeros(source.shape, g.dtype)
-            np.put_along_axis(slope, place, g, dimension)
-            g = slope
-            continue
         if _whole(a):
-            g = ctx.xp.where(_whole_hit(ctx, source, y, dimension), g, zero)
+            if ctx.host:
+                g = _at_first(source, y, g, dimension)
+            else:
+                g = ctx.xp.where(_whole_hit(ctx, source, y, dimension), g, zero)
             continue
         g = _return(ctx, g, a, dimension, _first_hits(ctx, source, y, a, dimension))
     return g
+
+
+def _at_first(x: Any, y: Any, g: Any, dimension: int) -> Any:
+    """``g`` at the first entry of ``x`` along a dimension that reaches the maximum ``y``, 0 elsewhere, on the host."""
+    if x.shape[dimension] == 1:
+        return g
+    behind = math.prod(x.shape[dimension + 1 :])
+    hits = np.flatnonzero(~(x < y))
+    results = hits // (x.shape[dimension] * behind) * behind + hits % behind
+    if len(hits) > g.size:  # of several in one result the last one that is written stays
+        place = np.empty(g.size, hits.dtype)
+        place[results[::-1]] = hits[::-1]
+        hits, results = place, slice(None)
+    slope = np.zeros(x.shape, g.dtype)
+    slope.reshape(-1)[hits] = g.reshape(-1)[results]
+    return slope
 
 
 def _whole_hit(ctx: Any, x: Any, y: Any, dimension: int) -> Any:

@@ -1,4 +1,4 @@
-"""What the interpreter computes some images, or some rows of channels, at a time is what a program computes at once."""
+"""What the interpreter computes some images, rows or elements at a time is what a program computes at once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 
 from anabranch.ops.nn import batch_norm, host_batch_norm
 from anabranch.ops.nn.windows import host_depthwise, pooling_rules
+from anabranch.ops.shared import host_activations
 from anabranch.testing.kernels import run_op
 
 
@@ -18,6 +19,8 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(host_batch_norm, "BLOCK", 50)
     monkeypatch.setattr(host_batch_norm, "WIDTH", 24)
     monkeypatch.setattr(batch_norm, "ROWS", 1)
+    monkeypatch.setattr(host_activations, "BLOCK", 50)
+    monkeypatch.setattr(host_activations, "LARGE", 60)
 
 
 def _images(*shape, seed=0):
@@ -43,6 +46,39 @@ def test_gradients_of_maxima(window, step, padding):
     y = run_op("MaxPool", x, **attrs)
     _agree("MaxPoolGrad", x, y, _images(*y.shape, seed=1), **attrs)
     _agree("AvgPoolGrad", np.array(x.shape, np.int32), _images(*y.shape, seed=1), **attrs)
+
+
+@pytest.mark.parametrize("lowest", [-4, 0])
+@pytest.mark.parametrize("shape", [(3, 40, 1, 5), (1, 7, 9, 2), (2, 1, 6, 70)])
+def test_gradients_of_the_maxima_of_whole_images(shape, lowest):
+    x = np.maximum(np.round(_images(*shape) * 2), lowest)
+    attrs = {"ksize": [1, *shape[1:3], 1], "strides": [1, 1, 2, 1], "padding": "VALID"}
+    y = run_op("MaxPool", x, **attrs)
+    assert y.shape[1:3] == (1, 1)
+    g = _images(*y.shape, seed=1)
+    _agree("MaxPoolGrad", x, y, g, **attrs)
+    first = np.argmax(x.reshape(shape[0], -1, shape[-1]), 1)
+    wanted = np.zeros((shape[0], shape[1] * shape[2], shape[-1]), np.float32)
+    np.put_along_axis(wanted, first[:, None], g[:, 0], 1)
+    np.testing.assert_array_equal(run_op("MaxPoolGrad", x, y, g, **attrs), wanted.reshape(shape))
+    x[0, 0, -1, 0] = np.nan
+    _agree("MaxPoolGrad", x, run_op("MaxPool", x, **attrs), g, **attrs)
+
+
+@pytest.mark.parametrize("type_name", ["LeakyReluGrad", "EluGrad", "SeluGrad", "SoftplusGrad", "Elu", "Softsign"])
+def test_activations(type_name):
+    x, g = _images(5, 7, 3), _images(5, 7, 3, seed=1)
+    x[1, 2] = np.nan, np.inf, -np.inf
+    _agree(type_name, *([g, x] if type_name.endswith("Grad") else [x]))
+    _agree(type_name, *([g.T, x.T] if type_name.endswith("Grad") else [x.T]))
+
+
+@pytest.mark.parametrize(("channels", "radius"), [(24, 4), (5, 3), (3, 5), (300, 2), (40, 9)])
+def test_responses_near_a_channel(channels, radius):
+    x, g = _images(2, 3, 4, channels), _images(2, 3, 4, channels, seed=1)
+    attrs = {"depth_radius": radius, "alpha": 0.1, "beta": 0.75}
+    _agree("LRN", x, **attrs)
+    _agree("LRNGrad", g, x, run_op("LRN", x, **attrs), **attrs)
 
 
 @pytest.mark.parametrize("multiplier", [1, 2])
