@@ -151,7 +151,7 @@ class TaskPlacer:
                 else:
                     task = self._beside_variables(op, analysis, op in named, task)
             placed[op] = task
-        self._join_immobile(order, analysis.fed, placed, holding)
+        self._join_immobile(order, analysis.fed, placed, holding, named)
         return placed
 
     def _held_by(self, op: Operation, analysis: Analysis) -> Iterator[Operation]:
@@ -184,9 +184,13 @@ class TaskPlacer:
 
     @staticmethod
     def _join_immobile(
-        order: Sequence[Operation], fed: frozenset[Tensor], placed: dict[Operation, str], holding: dict[Operation, str]
+        order: Sequence[Operation],
+        fed: frozenset[Tensor],
+        placed: dict[Operation, str],
+        holding: dict[Operation, str],
+        named: dict[Operation, str],
     ) -> None:
-        """Put ops that are joined by values which do not travel on one task."""
+        """Put ops that are joined by values which do not travel on one task: what they hold, else what one names."""
         group: dict[Operation, list[Operation]] = {}
         for op in order:
             for tensor in op._inputs:
@@ -199,7 +203,7 @@ class TaskPlacer:
         for members in {id(members): members for members in group.values()}.values():
             held = [holding[op] for op in members if op in holding]
             if not held or len(set(held)) == 1:
-                task = next(iter(held), placed[members[0]])
+                task = next(iter(held), None) or placed[next((op for op in members if op in named), members[0])]
                 placed.update(dict.fromkeys(members, task))
 
     def task_of(self, maker: Operation) -> str:

@@ -44,6 +44,40 @@ def test_a_recurrent_network_trains_at_its_worker_with_weights_on_two_servers(cl
     assert plan.splitlines()[0] == "5 pieces on 3 tasks"
 
 
+def train_towers(target, places):
+    """Losses of some steps of two recurrent towers with the same variables, and where the gradients are computed."""
+    with tf.Graph().as_default():
+        inputs = tf.constant(np.random.RandomState(0).randn(4, 5, 3).astype("f"))
+        optimizer = tf.train.GradientDescentOptimizer(0.2)
+        losses, gradients = [], []
+        for place, part in zip(places, tf.split(inputs, 2), strict=True):
+            with place(), tf.variable_scope("net", reuse=tf.AUTO_REUSE, initializer=tf.constant_initializer(0.2)):
+                outputs, _ = tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(4), part, dtype=tf.float32)
+                losses.append(tf.reduce_mean(tf.square(outputs - 0.5)))
+                gradients.append(optimizer.compute_gradients(losses[-1], colocate_gradients_with_ops=True))
+        pairs = [(tf.add_n([g for g, _ in members]), members[0][1]) for members in zip(*gradients, strict=True)]
+        train = optimizer.apply_gradients(pairs)
+        with tf.Session(target) as session:
+            session.run(tf.global_variables_initializer())
+            history = [session.run([*losses, train])[:2] for _ in range(5)]
+            return history, session.explain(gradients[1][0][0])
+
+
+def test_recurrent_towers_run_at_the_workers_that_they_name(cluster):
+    workers, _ = cluster
+    places = [
+        lambda number=number: tf.device(
+            tf.train.replica_device_setter(ps_tasks=2, worker_device=f"/job:worker/task:{number}")
+        )
+        for number in range(2)
+    ]
+    wanted, _ = train_towers("", [contextlib.nullcontext] * 2)
+    history, plan = train_towers(workers[0].target, places)
+    np.testing.assert_allclose(history, wanted, rtol=1e-5)
+    # the split, the weights of each server, and all of the tower with its loops, whose lists name no device
+    assert plan.splitlines()[0] == "4 pieces on 4 tasks"
+
+
 @pytest.mark.parametrize("use_resource", [False, True], ids=["ref", "resource"])
 def test_a_conditional_with_variables_of_two_servers(cluster, use_resource):
     workers, _ = cluster
