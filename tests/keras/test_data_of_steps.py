@@ -70,3 +70,37 @@ def test_a_model_of_tensors_needs_no_data(where):
     assert made.evaluate(steps=2, verbose=0) == 1.0
     with pytest.raises(ValueError, match="you should specify the `steps_per_epoch` argument"):
         made.fit(verbose=0)
+
+
+class Uneven(tf.keras.utils.Sequence):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, number):
+        rows = slice(0, 8) if number == 0 else slice(8, 12)
+        return X[rows], X[rows] + (1.0 if number == 0 else 4.0)
+
+
+def test_training_on_sequences_and_generators_counts_samples():
+    # (8 * 1 + 4 * 16) / 12, as in TensorFlow 1.15.5; validation and datasets count batches.
+    history = model().fit(Uneven(), verbose=0, shuffle=False, validation_data=Uneven()).history
+    assert (history["loss"], history["val_loss"]) == (pytest.approx([6.0]), pytest.approx([8.5]))
+    batches = (Uneven()[number] for number in (0, 1))
+    assert model().fit(batches, steps_per_epoch=2, verbose=0).history["loss"] == pytest.approx([6.0])
+
+
+def test_prediction_begins_metrics_anew():
+    made = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,), kernel_initializer="ones")])
+    made.compile(tf.train.GradientDescentOptimizer(0.0), "mse", ["mae"])
+    made.fit(X, X + 3.0, verbose=0)
+    made.predict(X)
+    assert made.test_on_batch(X, X + 1.0)[1] == 1.0
+
+
+def test_how_much_data_there_is_is_said_as_in_tensorflow(where, capsys):
+    batches = tf.data.Dataset.from_tensor_slices((X, X)).batch(4).repeat()
+    for optimizer, said in ((tf.train.GradientDescentOptimizer(0.0), where == "graph"), ("sgd", True)):
+        made = model()
+        made.compile(optimizer, "mse")
+        made.fit(batches, steps_per_epoch=2, verbose=2)
+        assert ("Train " in capsys.readouterr().out) is said

@@ -160,3 +160,34 @@ def test_estimators_of_scikit_learn(both: str) -> None:
     predicted = regressor.predict(x)
     assert predicted.shape == (12,)
     assert regressor.score(x, labels) == pytest.approx(-np.mean((predicted - labels) ** 2), rel=1e-4)
+
+
+def test_configs_count_the_call_that_a_network_begins_with():
+    # As in TensorFlow 1.15.5, whose files with nested networks are read, and which reads ours.
+    with tf.Graph().as_default():
+        dense = tf.keras.layers.Dense
+        inner = tf.keras.Sequential([dense(4, input_shape=(4,))], name="inner")
+        place = tf.keras.Input((4,))
+        other = tf.keras.Model(place, dense(4)(place), name="other")
+        bare = tf.keras.Sequential([dense(4)], name="bare")
+        x = tf.keras.Input((4,))
+        model = tf.keras.Model(x, [bare(tf.keras.layers.add([other(inner(x)), inner(x)])), inner(other(x))])
+        config = model.get_config()
+        calls = {layer["name"]: layer["inbound_nodes"] for layer in config["layers"]}
+        assert [call[:3] for call in calls["add"][0]] == [["other", 1, 0], ["inner", 2, 0]]
+        assert calls["bare"][0][0][:3] == ["add", 0, 0]
+        assert [place[1] for place in config["output_layers"]] == [0, 3]
+        again = tf.keras.Model.from_config(config)
+        again.set_weights(model.get_weights())
+        rows = np.arange(8.0).reshape(2, 4)
+        for given, wanted in zip(again.predict(rows), model.predict(rows), strict=True):
+            np.testing.assert_allclose(given, wanted, rtol=1e-6)
+
+
+def test_variables_of_metrics_have_no_scope():
+    with tf.Graph().as_default():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
+        model.compile("sgd", "mse", ["mae", tf.keras.metrics.AUC()])
+        names = [[variable.name for variable in metric.variables] for metric in model.metrics]
+        assert names[0] == ["total:0", "count:0"]
+        assert names[1] == ["true_positives:0", "true_negatives:0", "false_positives:0", "false_negatives:0"]

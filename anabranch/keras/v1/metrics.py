@@ -41,8 +41,7 @@ class Metric(Layer):
         kwargs.setdefault("dtype", self._dtype)
         kwargs.update(trainable=False, collections=[])
         kwargs = {**replica_frames.statistics(tf.VariableAggregation.SUM), **kwargs}
-        with tf.name_scope(self.name):
-            return super().add_weight(name, shape, initializer=initializer, **kwargs)
+        return super().add_weight(name, shape, initializer=initializer, **kwargs)
 
     def update_state(self, *args: Any, **kwargs: Any) -> Any:
         """Take a batch in."""

@@ -206,8 +206,11 @@ class Model(Network):
     @property
     def metrics(self) -> list[Any]:
         """The metrics."""
-        made = self._compiled.all_metrics() if self._compiled is not None else []
-        return [*made, *[mean for mean, _ in getattr(self._steps, "_added", [])]]
+        made = self._compiled.metrics if self._compiled is not None else []
+        return [*[metric for group in made for metric in group], *self._added_means()]
+
+    def _added_means(self) -> list[Any]:
+        return [mean for mean, _ in getattr(self._steps, "_added", [])]
 
     @property
     def total_loss(self) -> Any:
@@ -226,7 +229,7 @@ class Model(Network):
 
     def reset_metrics(self) -> None:
         """Begin the metrics anew."""
-        for metric in self.metrics:
+        for metric in (*(self._compiled.all_metrics() if self._compiled is not None else ()), *self._added_means()):
             metric.reset_states()
 
     # --------------------------------------------------------------------------------------------------------- batches
@@ -405,6 +408,7 @@ class Model(Network):
     ) -> Any:
         """The outputs for data, as arrays; arguments are those of :meth:`fit`."""
         data = model_data.source(self, x, None, None, None, batch_size, steps, False, "predict")
+        self.reset_metrics()  # as at the beginning of any round over data
         running = CallbackList.of(
             self,
             callbacks,

@@ -568,7 +568,7 @@ class Network(Layer):
         numbers: dict[tuple[int, int], int] = {}
         for layer in self._layers:
             own = [i for i, node in enumerate(layer._inbound_nodes) if any(node is n for n in self._nodes)]
-            numbers.update({(id(layer), i): k for k, i in enumerate(own)})
+            numbers.update({(id(layer), i): k for k, i in enumerate(own, _first(layer))})
 
         def place(history: KerasHistory) -> list[Any]:
             return [history.layer.name, numbers[id(history.layer), history.node_index], history.tensor_index]
@@ -601,9 +601,9 @@ class Network(Layer):
 
         def tensor(name: str, node: int, index: int) -> Any:
             layer = made[name]
-            if node + _first(layer) >= len(layer._inbound_nodes):
+            if node >= len(layer._inbound_nodes):
                 return None
-            return nest.flatten(layer._inbound_nodes[node + _first(layer)].output_tensors)[index]
+            return nest.flatten(layer._inbound_nodes[node].output_tensors)[index]
 
         progress = True
         while any(waiting.values()) and progress:
@@ -638,7 +638,7 @@ def _places(items: list[Any]) -> list[Any]:
 
 
 def _first(layer: Layer) -> int:
-    """A network that was made of tensors has a call of its own before those of the config."""
+    """The number in a config of a layer's first call: a network that is made of tensors has one of its own before."""
     return 1 if layer._is_network and getattr(layer, "_is_graph_network", False) else 0
 
 

@@ -47,7 +47,7 @@ def as_list(data: Any, names: Sequence[str], what: str) -> list[Any]:
         missing = [name for name in names if name not in data]
         if missing:
             raise ValueError(
-                f"No data provided for {missing[0]!r}. Need data for each key in: {list(names)}\n"
+                f'No data provided for "{missing[0]}". Need data for each key in: {list(names)}\n'
                 + errors.message(f"{what} by the names {sorted(data)}", f"the names {list(names)}", "model.input_names")
             )
         items = [data[name] for name in names]

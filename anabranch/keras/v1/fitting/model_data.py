@@ -31,7 +31,7 @@ def standard(
     inputs = batch_sources.as_list(x, model.input_names, "input")
     if not inputs and getattr(model._steps, "inputs", model.inputs):
         raise ValueError(
-            f"No data provided for {model.input_names[0]!r}. Need data for each key in: {model.input_names}\n"
+            f'No data provided for "{model.input_names[0]}". Need data for each key in: {model.input_names}\n'
             + errors.message("no data", "arrays, tensors or a dataset", "the tensors that the model was trained on")
         )
     if inputs and not any(isinstance(one, tf.Tensor) for one in inputs):

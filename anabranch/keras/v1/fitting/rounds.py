@@ -6,7 +6,9 @@ from typing import Any
 
 from anabranch.core import errors
 from anabranch.keras.v1 import state
+from anabranch.keras.v1.fitting.batches import Batches
 from anabranch.keras.v1.fitting.callback_list import CallbackList
+from anabranch.keras.v1.optimizers import Optimizer
 
 
 def _amount(source: Any) -> str:
@@ -14,6 +16,15 @@ def _amount(source: Any) -> str:
     if source.samples is not None:
         return f"on {source.samples} samples"
     return f"{'for' if state.is_eager() else 'on'} {source.size} steps"
+
+
+def _says_how_much(model: Any, data: Any) -> bool:
+    """Whether TensorFlow 1.15 prints how much data there is: where ops run at once, optimizers of ``tf.train`` have a
+    loop of their own, which does not say it of datasets.
+    """
+    if data.samples is not None or not data.is_dataset or not state.is_eager():
+        return data.samples is not None or data.is_dataset
+    return data.steps is not None and isinstance(model.optimizer, Optimizer)
 
 
 def _is_due(epoch: int, often: Any) -> bool:
@@ -53,7 +64,7 @@ def train(
         },
     )
     running.validation = validation
-    if verbose and (data.samples is not None or (data.is_dataset and (data.steps or not state.is_eager()))):
+    if verbose and _says_how_much(model, data):
         known = [
             data,
             *([validation] if validation is not None and (validation.samples or validation.size) else []),
@@ -84,14 +95,19 @@ def train(
 
 
 def run(model: Any, kind: str, data: Any, names: list[str], running: Any) -> dict[str, Any]:
-    """One round over all batches: the loss of all of them, and the metrics after the last one, by name."""
+    """One round over all batches: the loss of all of them, and the metrics after the last one, by name.
+
+    The loss is the mean over samples where their number is known, and in training on a sequence or generator; else over
+    batches.
+    """
     model.reset_states_of_epoch()
+    by_sample = data.samples is not None or (kind == "train" and isinstance(data, Batches) and not data.is_dataset)
     total, weight = 0.0, 0
     values: list[Any] = []
     for step, (size, batch) in enumerate(data.batches()):
         running.call(f"on_{kind}_batch_begin", step, {"batch": step, "size": size})
         values = model._run(kind, batch)
-        share = size if data.samples is not None else 1
+        share = size if by_sample else 1
         total, weight = total + float(values[0]) * share, weight + share
         logs = {"batch": step, "size": size, **dict(zip(names, values, strict=True))}
         running.call(f"on_{kind}_batch_end", step, logs)

@@ -229,6 +229,7 @@ class RNN(Layer):
         return {
             **super().get_config(),
             **{name: getattr(self, name) for name in own},
+            **({"zero_output_for_mask": True} if self.zero_output_for_mask else {}),
             "cell": registry.serialize(self.cell),
         }
 
@@ -295,9 +296,17 @@ class _OfCell(RNN):
 
 @registry.add()
 class SimpleRNN(_OfCell):
-    """A fully connected recurrent network; arguments are those of `SimpleRNNCell` and `RNN`."""
+    """A fully connected recurrent network; arguments are those of `SimpleRNNCell` and `RNN`.
+
+    Args:
+        implementation: without effect: there is one way to compute it.
+    """
 
     _cell_class = cells.SimpleRNNCell
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.pop("implementation", None)
+        super().__init__(*args, **kwargs)
 
 
 @registry.add()

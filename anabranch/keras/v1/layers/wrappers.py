@@ -91,9 +91,26 @@ class Bidirectional(Wrapper):
         layer: the layer.
         merge_mode: how both are joined: ``'concat'``, ``'sum'``, ``'mul'``, ``'ave'``, or None for a list.
         weights: first values of the weights.
+        backward_layer: the layer that reads the inputs from their end; by default one like ``layer``.
+
+    Raises:
+        ValueError: ``layer`` or ``backward_layer`` is not a layer, or the two do not fit together.
     """
 
-    def __init__(self, layer: Any, merge_mode: str | None = "concat", weights: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        layer: Any,
+        merge_mode: str | None = "concat",
+        weights: Any = None,
+        backward_layer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        for given, what in ((layer, "layer"), (layer if backward_layer is None else backward_layer, "backward_layer")):
+            if not isinstance(given, Layer):
+                raise ValueError(
+                    f"Please initialize `Bidirectional` layer with a `Layer` instance. You passed: {given}\n"
+                    + errors.message(f"{what}={given!r}", "a recurrent layer", "Bidirectional(LSTM(8))")
+                )
         if merge_mode not in ("sum", "mul", "ave", "concat", None):
             raise ValueError(
                 'Invalid merge mode. Merge mode should be one of {"sum", "mul", "ave", "concat", None}\n'
@@ -101,17 +118,45 @@ class Bidirectional(Wrapper):
             )
         super().__init__(layer, **kwargs)
         self._layers.clear()
-        self.forward_layer = type(layer).from_config(copy.deepcopy(layer.get_config()))
-        config = copy.deepcopy(layer.get_config())
-        config["go_backwards"] = not config["go_backwards"]
-        self.backward_layer = type(layer).from_config(config)
+        self.forward_layer = _like(layer, layer.go_backwards)
+        self._backward_config = None
+        if backward_layer is None:
+            backward_layer = _like(layer, not layer.go_backwards)
+        else:
+            own = {"class_name": type(backward_layer).__name__, "config": backward_layer.get_config()}
+            self._backward_config = copy.deepcopy(own)
+        self.backward_layer = backward_layer
         self.forward_layer._name = f"forward_{layer.name}"
-        self.backward_layer._name = f"backward_{layer.name}"
+        self.backward_layer._name = f"backward_{backward_layer.name}"
+        self._check_pair()
+        for each in (self.forward_layer, self.backward_layer):
+            if getattr(each, "zero_output_for_mask", None) is not None:  # so that both ends of a mask are zeros
+                each.zero_output_for_mask = each.return_sequences
         self.merge_mode = merge_mode
         self.stateful = layer.stateful
         self.return_sequences, self.return_state = layer.return_sequences, layer.return_state
         self.supports_masking = True
         self._initial_weights = weights
+
+    def _check_pair(self) -> None:
+        forward, backward = self.forward_layer, self.backward_layer
+        if forward.go_backwards == backward.go_backwards:
+            raise ValueError(
+                "Forward layer and backward layer should have different `go_backwards` value.\n"
+                + errors.message(
+                    f"two layers with go_backwards={forward.go_backwards}",
+                    "layers of which one goes backwards",
+                    "Bidirectional(LSTM(8), backward_layer=GRU(8, go_backwards=True))",
+                )
+            )
+        for name in ("stateful", "return_sequences", "return_state"):
+            pair = getattr(forward, name), getattr(backward, name)
+            if pair[0] != pair[1]:
+                raise ValueError(
+                    "Forward layer and backward layer are expected to have the same value for attribute "
+                    f"{name}, got {pair[0]} and {pair[1]}\n"
+                    + errors.message(f"layers with {name}={pair[0]} and {name}={pair[1]}", "one value", f"{name}=True")
+                )
 
     def build(self, input_shape: Any = None) -> None:
         """Make the weights of both layers."""
@@ -189,4 +234,26 @@ class Bidirectional(Wrapper):
 
     def get_config(self) -> dict[str, Any]:
         """What is needed to make the layer anew."""
-        return {**super().get_config(), "merge_mode": self.merge_mode}
+        config = {**super().get_config(), "merge_mode": self.merge_mode}
+        if self._backward_config is not None:
+            config["backward_layer"] = self._backward_config
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """The layer that a config describes."""
+        config = dict(config)
+        if config.get("backward_layer") is not None:
+            config["backward_layer"] = registry.deserialize(config["backward_layer"], custom_objects)
+        return super().from_config(config, custom_objects)
+
+
+def _like(layer: Any, go_backwards: bool) -> Any:
+    """A recurrent layer like another, which reads its inputs in one direction; cells of the program's own are known."""
+    config = copy.deepcopy(layer.get_config())
+    config["go_backwards"] = go_backwards
+    cell = getattr(layer, "cell", None)
+    if cell is None or "cell" not in config:
+        return type(layer).from_config(config)
+    cells = {type(one).__name__: type(one) for one in (cell, *getattr(cell, "cells", ()))}
+    return type(layer).from_config(config, custom_objects=cells)

@@ -332,7 +332,8 @@ class Optimizer:
         for clip in ("clipnorm", "clipvalue"):
             if getattr(self, clip) is not None:
                 config[clip] = getattr(self, clip)
-        for name, value in self._hyper.items():
+        for name in sorted(self._hyper, key=lambda name: {"learning_rate": 0, "decay": 1}.get(name, 2)):
+            value = self._hyper[name]
             if isinstance(value, schedules.LearningRateSchedule):
                 config[name] = schedules.serialize(value)
             elif isinstance(value, (tf.Tensor, tf.Variable)):
