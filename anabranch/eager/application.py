@@ -285,7 +285,7 @@ class Application:
         they are small enough to be interpreted always.
         """
         make = self.definition.straight
-        if make is None or not self.alone or not self.host:
+        if make is None or not self.alone or not self.host or self.definition.effect.kind != "pure":
             return None
         operands = [tensor._value for tensor in inputs]
         if not all([type(operand) is np.ndarray and operand.size <= SMALL for operand in operands]):

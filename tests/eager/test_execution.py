@@ -416,3 +416,10 @@ def test_case_where_ops_run_at_once() -> None:
     ):
         tf.switch_case(tf.constant(7), {0: lambda: 1, 5: lambda: 2})
     assert control_flow_ops.with_dependencies(holds, holds_not) is holds_not
+
+
+def test_small_draws_go_by_their_streams():
+    with mode.eager_mode():
+        first, second = (tf.random.truncated_normal([3, 4]).numpy() for _ in range(2))
+        assert first.shape == (3, 4)
+        assert (first != second).all()
