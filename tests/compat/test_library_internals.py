@@ -192,3 +192,13 @@ def test_a_callable_of_a_message_connects_tensors() -> None:
         assert run(3.0) == [6.0, 3.0]
         assert run(2.0) == [10.0, 5.0]
         assert session.run(count) == 5.0
+
+
+def test_names_of_loops_of_training_and_partitions(tf: Any) -> None:
+    from tensorflow.python.ops import script_ops, variable_scope
+    from tensorflow.python.training import basic_loops, saver
+
+    assert basic_loops.basic_train_loop is anabranch.train.basic_train_loop
+    assert script_ops.eager_py_func is anabranch.py_function
+    assert variable_scope._PartitionInfo([9, 3], [4, 0]).single_offset([1, 3]) == 4
+    assert saver.Saver._MetaGraphFilename("folder/model-00000-of-00001") == "folder/model.meta"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import anabranch as tf
+from anabranch.variables.partitioned import PartitionInfo
 from anabranch.variables.scope import PureScope
 
+_PartitionInfo = PartitionInfo
 EagerVariableStore = tf.contrib.eager.EagerVariableStore
 
 

@@ -18,7 +18,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Operation
-from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.public_scopes import control_dependencies, name_scope
 from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.shapes import TensorShape
 from anabranch.ops.linalg.rules import transposed
@@ -219,7 +219,7 @@ class LinearOperator:
         rhs = adjoint_of(rhs) if adjoint_arg else rhs
         dense = self._to_dense()
         dense, rhs = same_batch(dense, rhs)
-        if self._positive and self._self_adjoint:
+        if self._can_use_cholesky():
             factor = build("Cholesky", dense)
             half = build("MatrixTriangularSolve", factor, rhs, lower=True)
             return build("MatrixTriangularSolve", factor, half, lower=True, adjoint=True)
@@ -369,7 +369,7 @@ class LinearOperator:
 
     def cholesky(self, name: str = "cholesky") -> LinearOperator:
         """The lower triangular factor of a positive definite, self-adjoint operator, as an operator."""
-        if not (self._positive and self._self_adjoint):
+        if not self._can_use_cholesky():
             raise ValueError(
                 "Cannot take the Cholesky decomposition: Not a positive definite self adjoint matrix.\n"
                 + errors.message(
@@ -382,27 +382,63 @@ class LinearOperator:
             operator: LinearOperator = makes["triangular"](build("Cholesky", self._to_dense()), is_non_singular=True)
             return operator
 
+    _words = (
+        "Singular matrix up to precision epsilon.",
+        "Matrix was not equal to its adjoint.",
+        "Cholesky decomposition was not successful. The input might not be valid.",
+    )
+    """Of errors for matrices that are singular, not self-adjoint, not positive definite, as TensorFlow has them."""
+
+    _operators: Any = ()
+    """Those that this one is made of, where it can be inverted if all of them can."""
+
+    def _can_use_cholesky(self) -> bool:
+        return bool(self._positive and self._self_adjoint)
+
+    def _numbers(self) -> Any:
+        """Numbers of which none is 0 if the matrices can be inverted; None if a class knows none."""
+        return None
+
+    def _eigenvalues(self) -> Any:
+        """The eigenvalues, where the matrices are self-adjoint."""
+        return build("SelfAdjointEigV2", self._to_dense(), compute_v=False).e
+
     def assert_non_singular(self, name: str = "assert_non_singular") -> Operation:
-        """An op that fails unless all matrices can be inverted."""
+        """An op that fails unless all matrices can be inverted.
+
+        Of a matrix that is no more than its elements, the condition number must leave a digit: below
+        ``1 / (max(100, m, n) * eps)``.
+        """
         with self._scope(name):
-            return self._assert(
-                build("NotEqual", self._determinant(), self._number(0)), f"Singular operator: {self._name} was singular"
-            )
+            if self._operators and all(one.is_square for one in self._operators):
+                with control_dependencies([one.assert_non_singular() for one in self._operators]):
+                    checked: Operation = build("NoOp")
+                    return checked
+            numbers = self._numbers()
+            if numbers is not None:
+                zero = np.array(0, numbers.dtype.base.np)
+                return self._assert(build("NotEqual", numbers, zero), f"{self._words[0]} {self._name} was singular")
+            values = build("Svd", self._to_dense(), compute_uv=False).s
+            real = values.dtype.base
+            sides = build("Cast", build("Max", build("Shape", self._to_dense())[-2:], [0]), DstT=real)
+            largest = 1.0 / (build("Maximum", sides, np.array(100, real.np)) * np.finfo(real.np).eps)
+            condition = build("Max", values, [-1]) / build("Min", values, [-1])
+            return self._assert(build("Less", condition, largest), f"{self._words[0]} {self._name} was singular")
 
     def assert_self_adjoint(self, name: str = "assert_self_adjoint") -> Operation:
         """An op that fails unless all matrices are their own conjugate transposes."""
         with self._scope(name):
             dense = self._to_dense()
-            return self._assert(build("Equal", dense, adjoint_of(dense)), f"{self._name} was not self-adjoint")
+            text = f"{self._words[1]} {self._name} was not self-adjoint"
+            return self._assert(build("Equal", dense, adjoint_of(dense)), text)
 
     def assert_positive_definite(self, name: str = "assert_positive_definite") -> Operation:
         """An op that fails unless all matrices are positive definite."""
         with self._scope(name):
-            values = build("SelfAdjointEigV2", self._to_dense(), compute_v=False).e
-            real = build("Real", values, Tout=self._dtype.real_dtype) if self._dtype.is_complex else values
-            return self._assert(
-                build("Greater", real, np.array(0, real.dtype.base.np)), f"{self._name} was not positive definite."
-            )
+            values = self._eigenvalues()
+            real = build("Real", values, Tout=values.dtype.real_dtype) if values.dtype.is_complex else values
+            text = f"{self._words[2]} {self._name} was not positive definite."
+            return self._assert(build("Greater", real, np.array(0, real.dtype.base.np)), text)
 
     def _number(self, value: float) -> Any:
         return np.array(value, self._dtype.np)

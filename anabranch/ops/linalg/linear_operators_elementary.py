@@ -123,6 +123,11 @@ class LinearOperatorLowerTriangular(LinearOperator):
         factor, rhs = same_batch(self._tril, adjoint_of(rhs) if adjoint_arg else rhs)
         return build("MatrixTriangularSolve", factor, rhs, lower=True, adjoint=adjoint)
 
+    _words = ("Singular operator:  Diagonal contained zero values.", *LinearOperator._words[1:])
+
+    def _numbers(self) -> Any:
+        return self._diag_part()
+
     def _determinant(self) -> Any:
         return build("Prod", self._diag_part(), [-1])
 
@@ -197,6 +202,19 @@ class LinearOperatorDiag(LinearOperator):
     def _solve(self, rhs: Any, adjoint: bool, adjoint_arg: bool) -> Any:
         return build("RealDiv", adjoint_of(rhs) if adjoint_arg else rhs, self._column(adjoint))
 
+    _words = (
+        "Singular operator:  Diagonal contained zero values.",
+        "This diagonal operator contained non-zero imaginary values.   Thus it was not self-adjoint.",
+        "Diagonal operator had diagonal entries with non-positive real part, thus was not positive definite. "
+        "Real diagonal operator had non-positive diagonal entries, thus was not positive definite.",
+    )
+
+    def _numbers(self) -> Any:
+        return self._diag
+
+    def _eigenvalues(self) -> Any:
+        return self._diag
+
     def _determinant(self) -> Any:
         return build("Prod", self._diag, [-1])
 
@@ -247,6 +265,18 @@ class _Scaled(LinearOperator):
     def _count(self) -> Any:
         rows = convert_to_tensor(self._num_rows, dtypes.int32)
         return build("Cast", rows, DstT=self._dtype.real_dtype if self._dtype.is_complex else self._dtype)
+
+    _words = (
+        "LinearOperator was singular",
+        "LinearOperator was not self-adjoint",
+        "LinearOperator was not positive definite.",
+    )
+
+    def _numbers(self) -> Any:
+        return self._multiplier
+
+    def _eigenvalues(self) -> Any:
+        return self._multiplier
 
     def _determinant(self) -> Any:
         count = self._count()

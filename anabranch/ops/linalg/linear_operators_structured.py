@@ -182,6 +182,18 @@ class _Circulant(LinearOperator):
             return build("Abs", self._spectrum)
         return build("ComplexAbs", self._spectrum, Tout=self._spectrum.dtype.real_dtype)
 
+    _words = (
+        "Singular operator:  Spectrum contained zero values.",
+        "Not self-adjoint:  The spectrum contained non-zero imaginary part.",
+        "Not positive definite:  Real part of spectrum was not all positive.",
+    )
+
+    def _numbers(self) -> Any:
+        return self._spectrum
+
+    def _eigenvalues(self) -> Any:
+        return self._spectrum
+
     def _determinant(self) -> Any:
         return _cast(build("Prod", self._spectrum, self._axes()), self._dtype)
 

@@ -435,6 +435,9 @@ def host_concat(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
             told(form),
         )
         row_shape = _merged(ctx, row_shape, form)
+    written = {item.shape[0] for item in value.elements if item is not None}
+    if first is None and len(written) == 1:
+        (first,) = written  # what was not written is as long as what was
     known = shapes.is_static(row_shape) and (
         first is not None or bool(leading) or all(item is not None for item in value.elements)
     )

@@ -218,6 +218,58 @@ def test_errors() -> None:
             session.run(full(B).assert_self_adjoint())
 
 
+_TINY = np.full(4, 1e-30, np.float32)
+_CIRCULANT = np.array([1.0, 0.0, 2.0], np.complex64)
+
+
+@pytest.mark.parametrize(
+    ("make", "check", "words"),
+    [
+        (lambda: L.LinearOperatorFullMatrix([[1.0, 1.0], [1.0, 1.0 + 2e-6]]), "non_singular", "Singular matrix up to"),
+        (lambda: L.LinearOperatorFullMatrix([[1.0, 1.0], [0.0, 1.0]]), "self_adjoint", "Matrix was not equal to its"),
+        (
+            lambda: L.LinearOperatorFullMatrix([[1.0, 0.0], [0.0, -1.0]], is_self_adjoint=True),
+            "positive_definite",
+            "Cholesky decomposition was not success",
+        ),
+        (lambda: L.LinearOperatorDiag([1.0, 0.0]), "non_singular", "Singular operator:  Diagonal contained zero"),
+        (lambda: L.LinearOperatorDiag([1.0, -1.0]), "positive_definite", "Real diagonal operator had non-positive"),
+        (lambda: L.LinearOperatorDiag([1.0, 1.0j]), "self_adjoint", "contained non-zero imaginary values"),
+        (lambda: L.LinearOperatorLowerTriangular([[1.0, 0.0], [1.0, 0.0]]), "non_singular", "Diagonal contained zero"),
+        (lambda: L.LinearOperatorScaledIdentity(2, 0.0), "non_singular", "LinearOperator was singular"),
+        (lambda: L.LinearOperatorScaledIdentity(2, -1.0), "positive_definite", "was not positive definite"),
+        (lambda: L.LinearOperatorCirculant(_CIRCULANT), "non_singular", "Spectrum contained zero values"),
+        (lambda: L.LinearOperatorCirculant(_CIRCULANT - 1), "positive_definite", "Real part of spectrum was not all"),
+        (lambda: L.LinearOperatorCirculant(_CIRCULANT * 1j), "self_adjoint", "spectrum contained non-zero imaginary"),
+        (
+            lambda: L.LinearOperatorComposition([L.LinearOperatorDiag([1.0, 2.0]), L.LinearOperatorDiag([1.0, 0.0])]),
+            "non_singular",
+            "Diagonal contained zero values",
+        ),
+    ],
+)
+def test_what_is_asserted_fails_with_the_words_of_its_class(make, check, words):
+    with tf.Graph().as_default(), tf.Session() as session:
+        operation = getattr(make(), f"assert_{check}")()
+        with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+            session.run(operation)
+
+
+def test_a_determinant_that_vanishes_is_not_a_singular_operator():
+    with tf.Graph().as_default(), tf.Session() as session:
+        diagonal = L.LinearOperatorDiag(_TINY)
+        assert session.run(diagonal.determinant()) == 0
+        checks = [
+            diagonal.assert_non_singular(),
+            L.LinearOperatorLowerTriangular(np.diag(_TINY)).assert_non_singular(),
+            L.LinearOperatorFullMatrix(np.diag(_TINY)).assert_non_singular(),
+            L.LinearOperatorScaledIdentity(9, 1e-30).assert_non_singular(),
+            L.LinearOperatorBlockDiag([diagonal, diagonal]).assert_non_singular(),
+            L.LinearOperatorKronecker([diagonal, diagonal]).assert_non_singular(),
+        ]
+        session.run(checks)
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind", "words"),
     [

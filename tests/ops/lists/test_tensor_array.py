@@ -45,6 +45,11 @@ def test_unstack_and_stack(session, dtype) -> None:
     np.testing.assert_array_equal(gathered, value[[2, 0]])
 
 
+def test_what_was_not_written_is_as_long_as_what_was(session) -> None:
+    array = tf.TensorArray(tf.float32, 3).write(1, [[4.0, 5.0]])
+    np.testing.assert_array_equal(session.run(array.concat()), [[0, 0], [4, 5], [0, 0]])
+
+
 def test_split_and_concat(session) -> None:
     x = fed()
     array = tf.TensorArray(tf.float32, size=2, infer_shape=False).split(x, [1, 2])
