@@ -75,7 +75,10 @@ class Facade(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
-            return [item for item in dir(self) if not item.startswith("_")]
+            names = [item for item in dir(self) if not item.startswith("_")]
+            if below(self.__name__):
+                return names
+            return [*names, *(library for library in absent_libraries.LIBRARIES if "." not in library)]
         if name.startswith("__") and name.endswith("__") and name not in _VERSIONS:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         value = resolve(below(self.__name__), name)

@@ -16,6 +16,7 @@ from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import control_dependencies
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dtypes, shapes
 from anabranch.layers.arguments import known_size
 from anabranch.layers.base import InputSpec
@@ -57,6 +58,17 @@ def checked_options(renorm_clipping: Any, virtual_batch_size: int | None, adjust
             + errors.message(f"keys {sorted(unknown)}", "rmax, rmin and dmax", "{'rmax': 3.0}")
         )
     return clipping
+
+
+_COUNTED_BESIDES = {
+    (True, True): 4,
+    (True, False): 1,
+    (True, None): 1,
+    (False, True): -1,
+    (False, False): -1,
+    (False, None): 11,
+}
+"""How many operations more TensorFlow builds: by whether one op does it all, and whether it is known to be training."""
 
 
 def effects_are_immediate() -> bool:
@@ -228,6 +240,8 @@ class BatchNormalizing:
                     squared = build("Relu", build("Square", convert_to_tensor(update)) - self.epsilon)
                     update = self._variance_where_trained(squared, training)
                 self.add_update(update, inputs=inputs)
+        if not self.renorm and self.virtual_batch_size is None and self.adjustment is None:
+            count_more(_COUNTED_BESIDES[bool(self.fused), known])
         return result
 
     def _momentum_of(self, training: Any, momentum: Any) -> Any:

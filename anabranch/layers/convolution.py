@@ -7,6 +7,7 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dimensions, shapes
 from anabranch.layers.arguments import (
     ZEROS,
@@ -148,6 +149,8 @@ class KernelConvolution(Convolution):
     def call(self, inputs: Tensor) -> Tensor:
         """The convolved inputs, with bias and activation."""
         form = op_format(self.data_format, self.rank)
+        spaced = any(rate > 1 for rate in self.dilation_rate)  # TensorFlow takes such inputs to batches and back
+        count_more((12 if self.padding == "same" else 11) if spaced else 1)
         inputs, padding = self._padded(inputs)
         if self.rank == 1:
             result = convs.conv1d(

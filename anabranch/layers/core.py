@@ -8,6 +8,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.random_seed import OperationCount
 from anabranch.core.values import dimensions, shapes
 from anabranch.layers.arguments import ZEROS, activation_of, channels_first, function_of, initializer_of, known_size
 from anabranch.layers.base import InputSpec, Layer
@@ -182,12 +183,14 @@ class Flatten(Layer):
         if self._first and rank > 2:
             inputs = transpose(inputs, [0, *range(2, rank), 1])
         sizes = inputs.shape.as_list()
+        counted = OperationCount()
         features = shapes.num_elements(tuple(sizes[1:]))
         if features is not None and (sizes[0] is None or features == 0):
             wanted: Any = [-1, features] if features else stack([shape(inputs)[0], features])
         else:
             wanted = [sizes[0], -1] if sizes[0] else stack([shape(inputs)[0], -1])
         result = reshape(inputs, wanted)
+        counted.set(8 if None in sizes else 2)
         result.set_shape([sizes[0], features])
         return result
 

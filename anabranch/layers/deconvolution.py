@@ -6,11 +6,15 @@ from typing import Any
 
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.random_seed import OperationCount, count_more
 from anabranch.core.values import dimensions
 from anabranch.layers.arguments import ZEROS, function_of, initializer_of, op_format
 from anabranch.layers.convolution import Convolution, KernelConvolution
 from anabranch.ops.array.public_shapes import expand_dims, shape, squeeze, stack
 from anabranch.ops.nn.windows import public_convolution as convs
+
+_COUNTED = {2: 24, 3: 26}
+"""Operations that TensorFlow builds for a transposed convolution, most of them for its shape."""
 
 
 class _Transposed(KernelConvolution):
@@ -27,6 +31,7 @@ class _Transposed(KernelConvolution):
 
     def call(self, inputs: Tensor) -> Tensor:
         """The inputs scattered through the kernel, with bias and activation."""
+        counted = OperationCount()
         known = self.compute_output_shape(inputs.shape)
         wanted: Any = known.as_list()
         if None in wanted:
@@ -40,6 +45,7 @@ class _Transposed(KernelConvolution):
         form = op_format(self.data_format, self.rank)
         result = function(inputs, self.kernel, wanted, list(self.strides), self.padding.upper(), data_format=form)
         result.set_shape(known)
+        counted.set(_COUNTED[self.rank] + 2 * self.rank * (self.padding == "valid"))
         return self._finished(result)
 
 
@@ -88,6 +94,7 @@ class _Separable(Convolution):
 
     def call(self, inputs: Tensor) -> Tensor:
         """The convolved inputs, with bias and activation."""
+        count_more(2)  # the dilations, twice
         inputs, padding = self._padded(inputs)
         depthwise, pointwise = self.depthwise_kernel, self.pointwise_kernel
         strides, rates, place = list(self.strides), list(self.dilation_rate), None

@@ -11,6 +11,7 @@ from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dtypes
 from anabranch.losses.collected import add_loss
 from anabranch.losses.weighted import (
@@ -150,6 +151,7 @@ def hinge_loss(
         labels, logits = _pair(labels, logits)
         signs = build("Sub", build("Mul", 2.0, labels), ones_like(labels))
         losses = build("Relu", build("Sub", ones_like(labels), build("Mul", signs, logits)))
+        count_more(-3)  # the ones are the same in TensorFlow
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
@@ -386,5 +388,6 @@ def sparse_softmax_cross_entropy(
             per_class = reduce_sum(logits, -1)
             labels = squeezed_last(labels, per_class)
         losses = sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits, name="xentropy")
+        count_more(-1)
         weights = squeezed_last(weights, losses)
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)

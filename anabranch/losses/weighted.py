@@ -11,6 +11,7 @@ from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import control_dependencies, name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dtypes
 from anabranch.losses.collected import add_loss
 from anabranch.ops.array.cast import cast, ones_like
@@ -178,5 +179,11 @@ def compute_weighted_loss(
             else:
                 loss = quotient(total, _present(wide, weights))
         loss = cast(loss, given)
+        # TensorFlow asks for more shapes, and more often whether weights are there.
+        counting = reduction == Reduction.SUM_BY_NONZERO_WEIGHTS
+        if weights.shape.ndims == 0:
+            count_more(17 if counting else 6)
+        elif counting and weights.shape.is_fully_defined() and losses.shape.is_fully_defined():
+            count_more(7 if weights.shape.as_list() == losses.shape.as_list() else 16)
         add_loss(loss, loss_collection)
         return loss

@@ -18,6 +18,7 @@ from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dtypes, nest, shapes
 from anabranch.layers.arguments import activation_of
 from anabranch.layers.base import InputSpec, Layer
@@ -51,6 +52,7 @@ def zero_state_tensors(state_size: Any, batch_size: Any, dtype: Any) -> Any:
         wanted = dtypes.as_dtype(of)
         filled = build("Fill", concat(batch_size, size), constant(0, wanted), name="zeros")
         known = batch_size if isinstance(batch_size, int) else None
+        count_more(2 if known is not None else 3)
         sizes = [size] if isinstance(size, int) else shapes.TensorShape(size).as_list()
         filled.set_shape([known, *sizes])
         return filled

@@ -13,10 +13,37 @@ from anabranch.contrib.layers.output_collections import get_variable_collections
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.random_seed import counted_as
 from anabranch.ops.control.public_cond import smart_constant_value
 from anabranch.train.moving_averages import assign_moving_average
 
 _UPDATES = tf.GraphKeys.UPDATE_OPS
+_COUNTED: dict[bool, dict[tuple[int | None, bool | None], int]] = {
+    False: {
+        (4, True): 11,
+        (4, False): 1,
+        (4, None): 41,
+        (2, True): 15,
+        (2, False): 5,
+        (2, None): 45,
+        (None, True): 23,
+        (None, False): 7,
+        (None, None): 55,
+    },
+    True: {
+        (4, True): 12,
+        (4, False): 1,
+        (4, None): 41,
+        (2, True): 16,
+        (2, False): 5,
+        (2, None): 45,
+        (None, True): 25,
+        (None, False): 7,
+        (None, None): 39,
+    },
+}
+"""How many operations TensorFlow builds beside variables: by whether updates are part of the output, the rank where one
+op does it all, and whether it is known to be training."""
 
 
 @public("contrib.layers.batch_norm")
@@ -103,18 +130,23 @@ def batch_norm(
                     get_variable_collections(variables_collections, name),
                 )
         sc.set_partitioner(partitioner)
-        outputs = _by_moments(
-            inputs,
-            variables,
-            decay,
-            epsilon,
-            is_training,
-            updates_collections,
-            batch_weights,
-            fused is not False,
-            zero_debias_moving_mean,
-            first,
-        )
+        known = smart_constant_value(is_training)
+        key = (rank if fused is not False and rank in (2, 4) else None), None if known is None else bool(known)
+        missing = 0 if key[0] is None else 2 - bool(scale) - bool(center)  # constants in place of variables
+        debiased = (19 if known is None else 17) if zero_debias_moving_mean and known is not False else 0
+        with counted_as(_COUNTED[updates_collections is None][key] + missing + debiased):
+            outputs = _by_moments(
+                inputs,
+                variables,
+                decay,
+                epsilon,
+                is_training,
+                updates_collections,
+                batch_weights,
+                fused is not False,
+                zero_debias_moving_mean,
+                first,
+            )
         return finished(outputs, activation_fn, outputs_collections, sc)
 
 

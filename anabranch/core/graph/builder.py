@@ -91,6 +91,11 @@ class Builder:
         """Let :attr:`_last_id` grow by ``number``, which may be below 0."""
 
     @property
+    def _captured(self) -> int:
+        """How many tensors from outside the body being built takes, which :attr:`_last_id` counts."""
+        return 0
+
+    @property
     def _container(self) -> str:
         """Resource container of stateful ops."""
         return ""

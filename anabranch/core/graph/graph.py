@@ -143,6 +143,10 @@ class Graph(GraphScopes):
         called = self.current_body.called
         return len(self._operations) - self._uncounted if called is None else called.created
 
+    @property
+    def _captured(self) -> int:
+        return len(self.current_body.captures)
+
     def _count(self, number: int) -> None:
         with self._lock:
             called = self.current_body.called

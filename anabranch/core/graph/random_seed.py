@@ -5,7 +5,8 @@ operations made so far as the op's seed, so that a program that builds the same 
 alone is combined with a fixed graph seed. ``(0, 0)`` means 'no seed' to the kernels and is replaced.
 
 A public function that is made of fewer or other operations than TensorFlow's says so (:func:`counted_as`,
-:func:`count_more`), and what is drawn behind it is what TensorFlow draws.
+:func:`count_more`, :class:`OperationCount`), and what is drawn behind it is what TensorFlow 1.15 draws;
+``tests/core/graph/test_random_seeds.py`` says which do.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ _MAX_INT32 = 2**31 - 1
 def counted_as(number: int) -> Iterator[None]:
     """A block whose operations count as ``number`` for the seeds behind it."""
     builder = current_builder()
+    if not builder.defers:  # where ops run at once each asks for a seed of its own
+        yield
+        return
     before = builder._last_id
     yield
     builder._count(before + number - builder._last_id)
@@ -32,6 +36,19 @@ def counted_as(number: int) -> Iterator[None]:
 def count_more(number: int) -> None:
     """Let seeds behind it count ``number`` operations more than there are."""
     current_builder()._count(number)
+
+
+class OperationCount:
+    """What the seeds of what follows count since this was made, in a function that counts at several places."""
+
+    def __init__(self) -> None:
+        self._builder = current_builder()
+        self._before = self._builder._last_id - self._builder._captured if self._builder.defers else 0
+
+    def set(self, total: int) -> None:
+        """Have them count what was built since as ``total`` operations, and one for each tensor that came in."""
+        if self._builder.defers:
+            self._builder._count(total - (self._builder._last_id - self._builder._captured - self._before))
 
 
 @public("get_seed", "random.get_seed")

@@ -22,6 +22,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import counted_as
 from anabranch.core.values import dtypes, shapes
 from anabranch.ops.math.binary import check_broadcast
 from anabranch.ops.math.unary import is_sparse_tensor, with_values
@@ -505,4 +506,6 @@ def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize
 @public("ones_like")
 def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Any:
     """Ones of the shape of `tensor`, and its dtype if none is given; a constant where the shape is known."""
-    return _filled_like(tensor, dtype, name, optimize, one=True)
+    tensor = tensor if is_sparse_tensor(tensor) else convert.convert_to_tensor(tensor, name="tensor")
+    with counted_as(3):
+        return _filled_like(tensor, dtype, name, optimize, one=True)

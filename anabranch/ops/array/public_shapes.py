@@ -14,6 +14,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dimensions, dtypes, elements, shapes
 from anabranch.ops.array.dense_rows import dense_rows
 
@@ -455,6 +456,7 @@ def split(
             errors.message("split without num_or_size_splits", "the number or the sizes", "tf.split(x, 2, axis=0)")
         )
     if _is_number(num_or_size_splits):
+        count_more(1)  # the number, unused
         return build("Split", axis, value, num_split=int(num_or_size_splits), name=name)
     sizes = convert_to_tensor(num_or_size_splits)
     raw = sizes._shape

@@ -12,6 +12,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dtypes
 from anabranch.ops.array.cast import saturate_cast
 from anabranch.ops.control.public_dependencies import with_dependencies
@@ -177,14 +178,18 @@ def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> 
             "max_delta must be non-negative.\n"
             + errors.message(f"max_delta={max_delta}", "a number of 0 or more", "max_delta=0.2")
         )
-    return adjust_brightness(image, random_uniform([], -max_delta, max_delta, seed=seed))
+    delta = random_uniform([], -max_delta, max_delta, seed=seed)
+    count_more(-1)
+    return adjust_brightness(image, delta)
 
 
 @public("image.random_contrast")
 def random_contrast(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
     """An image whose contrast is multiplied by a random factor from [lower, upper)."""
     _range(lower, upper, "random_contrast")
-    return adjust_contrast(image, random_uniform([], lower, upper, seed=seed))
+    factor = random_uniform([], lower, upper, seed=seed)
+    count_more(-1)
+    return adjust_contrast(image, factor)
 
 
 @public("image.random_saturation")
@@ -301,6 +306,7 @@ def per_image_standardization(image: Any) -> Tensor:
         size = build("Cast", build("Prod", build("Shape", image)[-3:], [0]), DstT=dtypes.float32)
         least = build("Rsqrt", size)
         deviation = build("Maximum", build("Sqrt", variance), least)
+        count_more(3)
         return build("RealDiv", image - mean, deviation, name=scope)
 
 

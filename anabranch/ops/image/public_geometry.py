@@ -17,6 +17,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import OperationCount, count_more
 from anabranch.core.values import dtypes
 from anabranch.core.values.shapes import TensorShape
 from anabranch.ops.array.dense_rows import dense_rows
@@ -400,13 +401,17 @@ def _random_flip(image: Any, axis: int, seed: int | None, scope: str) -> Tensor:
         image = _image(image, usual="'image' must be three-dimensional.")
         rank = _rank(image)
         if rank == 3:
+            counted = OperationCount()
+            count_more(1)  # of a check of the shape
             flip = build("Less", random_uniform([], 0, 1.0, seed=seed), 0.5)
             # Where to take each row or column from, and not which of two images: a choice for each pixel takes longer
             # than all else that is done with an image.
             size = shape(image)[rank + axis]
             places = build("Range", 0, size, 1)
             turned = build("Sub", build("Sub", size, 1), places)
-            return dense_rows(image, build("SelectV2", flip, turned, places), rank + axis)
+            result = dense_rows(image, build("SelectV2", flip, turned, places), rank + axis)
+            counted.set(19)
+            return result
         batch = shape(image)[0]
         flips = build("Less", random_uniform([batch], 0, 1.0, seed=seed), 0.5)
         return build("SelectV2", reshape(flips, [-1, 1, 1, 1]), build("ReverseV2", image, [rank + axis]), image)

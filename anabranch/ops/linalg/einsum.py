@@ -20,6 +20,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dtypes, shapes
 from anabranch.ops.linalg.matmul import conjugate, matmul
 from anabranch.ops.shared import host_blas
@@ -377,7 +378,9 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
         left, left_free = _as_matrix(a, pairs[0], contracted_first=False)
         right, right_free = _as_matrix(b, pairs[1], contracted_first=True)
         product = matmul(left, right)
-        if isinstance(left_free, list) and isinstance(right_free, list):
+        known_sizes = isinstance(left_free, list) and isinstance(right_free, list)
+        count_more(4 if known_sizes else 5)
+        if known_sizes:
             return build("Reshape", product, np.array(left_free + right_free, np.int32), name=scope)
         result = build("Reshape", product, build("ConcatV2", [left_free, right_free], 0), name=scope)
         result.set_shape([x._shape[i] for x, gone in ((a, pairs[0]), (b, pairs[1])) for i in _others(x, gone)])

@@ -362,6 +362,10 @@ def dropout(
         )
     with name_scope(name, "dropout", [x]):
         x = convert.convert_to_tensor(x, name="x")
+        counted = random_seed.OperationCount()
+        noise = _noise_shape(x, noise_shape)
+        counted.set(0)  # it is counted below
+        counted = random_seed.OperationCount()
         dtype = x.dtype.base
         if not dtype.is_floating:
             raise ValueError(
@@ -410,10 +414,12 @@ def dropout(
                         "tf.nn.dropout(x, keep_prob=0.5)",
                     )
                 )
+        own = (2 if keep_prob is given else 0) if hasattr(given, "graph") else 1  # of the probability
+        counted.set(own + 3)
         first, second = random_seed.get_seed(seed)
         uniform = build(
             "RandomUniform",
-            _noise_shape(x, noise_shape),
+            noise,
             dtype=dtype,
             seed=first or 0,
             seed2=second or 0,
@@ -421,5 +427,6 @@ def dropout(
         )
         decision = build("Floor", build("Add", keep, uniform, name="add"), name="Floor")
         result = build("Mul", build("RealDiv", x, keep, name="div"), decision, name="mul")
+        counted.set(own + 15)
         result.set_shape(x.shape)
         return result

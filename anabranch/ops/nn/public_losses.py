@@ -15,6 +15,7 @@ from anabranch.core.graph import convert, static_value
 from anabranch.core.graph.build import build
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import control_dependencies, name_scope
+from anabranch.core.graph.random_seed import OperationCount, count_more
 from anabranch.core.values import shapes
 from anabranch.ops.math import public_assert
 
@@ -171,6 +172,7 @@ def _cross_entropy(labels: Any, logits: Any, axis: Any, name: str | None, functi
             )
         )
     precise = _precise(logits)
+    counted = OperationCount()
     labels = convert.convert_to_tensor(labels, None if _is_tensor(labels) else precise.dtype.base, name="labels")
     if labels.dtype.base != precise.dtype.base:
         labels = build("Cast", labels, DstT=precise.dtype.base)
@@ -180,6 +182,7 @@ def _cross_entropy(labels: Any, logits: Any, axis: Any, name: str | None, functi
         precise, labels = build("Transpose", precise, order), build("Transpose", labels, order)
     if logits.shape.ndims == 2:
         loss = build("SoftmaxCrossEntropyWithLogits", precise, _rows(labels), name=name)[0]
+        counted.set(31 if number is None else 53)
         return _as_dtype_of(loss, logits)
     loss = build("SoftmaxCrossEntropyWithLogits", _rows(precise), _rows(labels), name=name)[0]
     lead = None if precise.shape.raw is None else precise.shape.raw[:-1]
@@ -190,6 +193,7 @@ def _cross_entropy(labels: Any, logits: Any, axis: Any, name: str | None, functi
     loss = build("Reshape", loss, target)
     if lead is not None:
         loss.set_shape(lead)
+    counted.set(31 if number is None else 53)
     return _as_dtype_of(loss, logits)
 
 
@@ -290,10 +294,12 @@ def sparse_softmax_cross_entropy_with_logits(
                 )
             )
         precise = _precise(logits)
+        counted = OperationCount()
         if rank == 2:
             if labels.shape.is_fully_defined() and logits.shape[:-1].is_fully_defined():
                 _same_rows(labels, logits)
             loss = build("SparseSoftmaxCrossEntropyWithLogits", precise, labels, name=name)[0]
+            counted.set(2)
             return _as_dtype_of(loss, logits)
         alike = _same_rows(labels, logits)  # checked before the rows are counted together
         target = (
@@ -307,6 +313,7 @@ def sparse_softmax_cross_entropy_with_logits(
             "Reshape", build("SparseSoftmaxCrossEntropyWithLogits", _rows(precise), rows, name=name)[0], target
         )
         loss.set_shape(labels.shape)
+        count_more(11)
         return _as_dtype_of(loss, logits)
 
 
