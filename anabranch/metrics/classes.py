@@ -8,11 +8,12 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
-from anabranch.core.graph.public_scopes import control_dependencies, name_scope
+from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes
 from anabranch.metrics.state import Pair, finished, matched, metric_variable, ratio, read, spread_weights
 from anabranch.ops.array.cast import cast, ones_like
 from anabranch.ops.array.public_shapes import reshape
+from anabranch.ops.control.public_dependencies import with_dependencies
 from anabranch.ops.linalg.diagonals import matrix_diag_part
 from anabranch.ops.math.compare import equal
 from anabranch.ops.math.public_assert import assert_less, assert_non_negative
@@ -41,22 +42,30 @@ def confusion_matrix(
     """
     with name_scope(name, "confusion_matrix", (predictions, labels, num_classes, weights)):
         labels, predictions = matched(labels, predictions, dtypes.int64)
+        labels = _checked(labels, assert_non_negative(labels, message="`labels` contains negative values"))
+        predictions = _checked(
+            predictions, assert_non_negative(predictions, message="`predictions` contains negative values")
+        )
         if num_classes is None:
-            largest = build("Maximum", reduce_max(predictions), reduce_max(labels))
-            num_classes = build("AddV2", largest, 1)
-        number = cast(convert_to_tensor(num_classes), dtypes.int64)
-        checks = []
-        for argument, item in (("labels", labels), ("predictions", predictions)):
-            checks.append(assert_non_negative(item, message=f"`{argument}` contains negative values"))
-            checks.append(assert_less(item, number, message=f"`{argument}` out of bound"))
-        with control_dependencies([check for check in checks if check is not None]):
-            places = build("AddV2", build("Mul", labels, number), predictions)
+            number = build("AddV2", build("Maximum", reduce_max(predictions), reduce_max(labels)), 1)
+        else:
+            number = cast(convert_to_tensor(num_classes), dtypes.int64)
+            labels = _checked(labels, assert_less(labels, number, message="`labels` out of bound"))
+            predictions = _checked(
+                predictions, assert_less(predictions, number, message="`predictions` out of bound")
+            )
+        places = build("AddV2", build("Mul", labels, number), predictions)
         values = ones_like(places, dtype=dtype) if weights is None else cast(convert_to_tensor(weights), dtype)
         counts = build("UnsortedSegmentSum", reshape(values, [-1]), reshape(places, [-1]), build("Mul", number, number))
         known = num_classes if isinstance(num_classes, int) else None
         size = [known, known] if known else build("Pack", [number, number], axis=0)
         matrix: Tensor = reshape(counts, size, name="SparseTensorDenseAdd")  # TensorFlow's name, which programs fetch
         return matrix
+
+
+def _checked(item: Any, check: Any) -> Any:
+    """Class numbers that are there once a check has passed."""
+    return item if check is None else with_dependencies([check], item)
 
 
 def accumulated(labels: Any, predictions: Any, num_classes: int, weights: Any = None) -> Pair:

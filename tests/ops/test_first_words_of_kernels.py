@@ -137,6 +137,17 @@ RUNNING = [
         "Shared queue 'q' has min_after_dequeue 0 but requested min_after_dequeue was 1.",
     ),
     (lambda: shared(seed=2), "Shared queue 'q' has random seeds (87654321, 1) but requested seeds are (87654321, 2)."),
+    (
+        lambda: tf.confusion_matrix([1, 1, 0, 3], [2, 1, 0, 2], 3),
+        "[`labels` out of bound] [Condition x < y did not hold element-wise:] [x (confusion_matrix/control_dependency:0",
+    ),
+    (
+        lambda: tf.confusion_matrix([1, 1, 0, 2], [2, 1, 0, 3], 3),
+        "[`predictions` out of bound] [Condition x < y did not hold",
+    ),
+    (lambda: tf.decode_base64("abcd$"), "Base64 string length cannot be 1 modulo 4."),
+    (lambda: tf.decode_base64("ab$de"), "Invalid character found in base64."),
+    (lambda: tf.decode_raw([b"short", b"longer"], tf.uint8), "all be the same size, but element 1 has size 5 != 6"),
     (lambda: tf.placeholder(tf.int32, [2, 3], name="p") + 1, "placeholder tensor 'p' with dtype int32 and shape [2,3]"),
 ]
 BUILDING = [

@@ -259,9 +259,8 @@ class Graph(GraphScopes):
                 attrs = {**attrs, **scopes.attrs}
             if self._containers[-1] and attrs.get("container") == "":
                 attrs = {**attrs, "container": self._containers[-1]}
-            override = scopes.gradient_overrides.get(definition.type_name)
-            if override is not None:
-                attrs["_gradient_op_type"] = override
+            if definition.type_name in scopes.attrs_by_type:
+                attrs = {**attrs, **scopes.attrs_by_type[definition.type_name]}
             controls = list(control_inputs)
             if scopes.controls:
                 controls += [

@@ -40,7 +40,7 @@ class _Scopes(threading.local):
         self.colocation: list[Operation] = []
         self.body: Body | None = None
         self.left: Body | None = None
-        self.gradient_overrides: dict[str, str] = {}
+        self.attrs_by_type: dict[str, dict[str, str]] = {}
         self.attrs: dict[str, Any] = {}
         self.original: Operation | None = None
         self.site: Any = None
@@ -268,12 +268,12 @@ class GraphScopes(GraphElements):
     def bare_scopes(self) -> Iterator[None]:
         """New operations get no device, colocation, attributes or gradient override from the scopes around."""
         scopes = self._scopes
-        old = scopes.devices, scopes.colocation, scopes.attrs, scopes.gradient_overrides
-        scopes.devices, scopes.colocation, scopes.attrs, scopes.gradient_overrides = None, [], {}, {}
+        old = scopes.devices, scopes.colocation, scopes.attrs, scopes.attrs_by_type
+        scopes.devices, scopes.colocation, scopes.attrs, scopes.attrs_by_type = None, [], {}, {}
         try:
             yield
         finally:
-            scopes.devices, scopes.colocation, scopes.attrs, scopes.gradient_overrides = old
+            scopes.devices, scopes.colocation, scopes.attrs, scopes.attrs_by_type = old
 
     def new_body(self, name: str) -> Body:
         """A nested body inside the current one."""
@@ -340,13 +340,23 @@ class GraphScopes(GraphElements):
                     'gradient_override_map({"Square": "MySquare"})',
                 )
             )
+        with self._attr_of_types("_gradient_op_type", op_type_map):
+            yield
+
+    @contextlib.contextmanager
+    def _attr_of_types(self, attr: str, by_type: dict[str, str]) -> Iterator[None]:
+        """New ops of a type in the map get its value as an extra attribute."""
         scopes = self._scopes
-        old = scopes.gradient_overrides
-        scopes.gradient_overrides = {**old, **op_type_map}
+        old = scopes.attrs_by_type
+        scopes.attrs_by_type = {**old, **{key: {**old.get(key, {}), attr: value} for key, value in by_type.items()}}
         try:
             yield
         finally:
-            scopes.gradient_overrides = old
+            scopes.attrs_by_type = old
+
+    def _kernel_label_map(self, op_to_kernel_label_map: dict[str, str]) -> Any:
+        """New ops of a type in the map carry the label of a kernel, which no kernel here looks at."""
+        return self._attr_of_types("_kernel", op_to_kernel_label_map)
 
     @contextlib.contextmanager
     def attr_scope(self, attrs: dict[str, Any]) -> Iterator[None]:

@@ -104,7 +104,7 @@ def merge(a: RawShape, b: RawShape) -> RawShape:
         else:
             return tuple(merged)
     raise ValueError(
-        _difference(a, b)
+        difference(a, b)
         + message(
             f"the shapes {show(a)} and {show(b)}",
             "two shapes that can be the same: equal ranks, and equal dimensions where both are known",
@@ -113,7 +113,7 @@ def merge(a: RawShape, b: RawShape) -> RawShape:
     )
 
 
-def _difference(a: tuple[int | None, ...], b: tuple[int | None, ...]) -> str:
+def difference(a: tuple[int | None, ...], b: tuple[int | None, ...]) -> str:
     """TensorFlow's words for two shapes that contradict: programs match on them."""
     if len(a) != len(b):
         return f"Shapes must be equal rank, but are {len(a)} and {len(b)}\n"

@@ -82,27 +82,40 @@ def told(raw: RawShape) -> str:
     return shapes.show(raw)
 
 
-def same_dtype(ctx: Any, value: HostList, attrs: dict[str, Any]) -> None:
-    """Fail unless the list holds elements of the op's dtype."""
+def same_dtype(
+    ctx: Any,
+    value: HostList,
+    attrs: dict[str, Any],
+    words: str = "Invalid data types; op elements {2}, but list elements {3}",
+) -> None:
+    """Fail, with TensorFlow's words, unless the list holds elements of the op's dtype."""
     dtype = attrs["element_dtype"]
     require(
         ctx,
         value.element_dtype is dtype,
-        "Invalid data types; op elements {0}, but list elements {1}",
+        words,
         "a list of {1} for elements of dtype {0}",
         "one dtype",
         "make the list with element_dtype=tf.{0}, or cast with tf.cast",
         dtype.name,
         value.element_dtype.name,
+        dtypes.proto_name(dtype),
+        dtypes.proto_name(value.element_dtype),
     )
 
 
-def fits(ctx: Any, value: HostList, shape: Sequence[int]) -> None:
-    """Fail unless an element of a shape may be in the list."""
+def fits(
+    ctx: Any,
+    value: HostList,
+    shape: Sequence[int],
+    words: str = "Tried to set a tensor with incompatible shape at a list index. Item element shape: {0} "
+    "list shape: {1}",
+) -> None:
+    """Fail, with TensorFlow's words, unless an element of a shape may be in the list."""
     require(
         ctx,
         shapes.is_compatible(value.element_shape, tuple(shape)),
-        "Tried to set a tensor with incompatible shape at a list index. Item element shape: {0} list shape: {1}",
+        words,
         "an element of shape {0}",
         "elements of shape {1}, as the list was made for",
         "reshape it, or make the list with element_shape=None",
@@ -261,7 +274,17 @@ def host_push_batch(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> A
     )
     lists = np.empty(handles.shape, object)
     for i, handle in enumerate(handles.tolist()):
-        lists[i] = host_push(ctx, (handle, items[i]), attrs)
+        value, item = as_list(handle), _element(items[i], attrs)
+        same_dtype(ctx, value, attrs, f"Invalid data type at index {i}; op elements {{2}} but list elements {{3}}")
+        fits(
+            ctx,
+            value,
+            item.shape,
+            f"Tried to append a tensor with incompatible shape to a list at index {i}. Op element shape: {{0}} "
+            "list shape: {1}",
+        )
+        _not_full(ctx, value)
+        lists[i] = value.push(item)
     return lists
 
 
@@ -512,9 +535,20 @@ def host_concat_lists(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) ->
     joined = np.empty(first.shape, object)
     for place in np.ndindex(first.shape):
         a, b = as_list(first[place]), as_list(second[place])
-        for part in (a, b):
-            same_dtype(ctx, part, attrs)
-        shape = _merged(ctx, a.element_shape, b.element_shape)
+        number = int(np.ravel_multi_index(place, first.shape)) if place else 0
+        for name, part in (("a", a), ("b", b)):
+            same_dtype(ctx, part, attrs, f"input_{name}[{number}].dtype != element_dtype.  Saw: {{3}} vs. {{2}}")
+        require(
+            ctx,
+            shapes.is_compatible(a.element_shape, b.element_shape),
+            f"input_a and input_b TensorList element shapes are not identical at index {number}.  Saw {{0}} vs. {{1}}",
+            "lists for elements of shapes {0} and {1}",
+            "one shape",
+            "make both lists with element_shape={0}",
+            told(a.element_shape),
+            told(b.element_shape),
+        )
+        shape = shapes.merge(a.element_shape, b.element_shape)
         joined[place] = HostList(a.element_dtype, shape, [*a.elements, *b.elements], a.limit)
     return joined if joined.ndim else joined.item()
 

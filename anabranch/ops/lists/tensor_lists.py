@@ -47,8 +47,10 @@ def _element(c: Any, *more: RawShape, operand: str = "input_handle") -> RawShape
     if handle is not None:
         wanted = c.attrs.get("element_dtype", handle.dtype)
         if handle.dtype is not wanted:
-            raise TypeError(
-                errors.message(
+            raise ValueError(
+                f"Expected list with element dtype {dtypes.proto_name(wanted)} but got list with element dtype "
+                f"{dtypes.proto_name(handle.dtype)}\n"
+                + errors.message(
                     f"a list with elements of dtype {handle.dtype.name} for op type {c.definition.type_name!r} with "
                     f"element_dtype {wanted.name}",
                     "one dtype",
@@ -63,6 +65,7 @@ def _element(c: Any, *more: RawShape, operand: str = "input_handle") -> RawShape
                 f"elements of shape {shapes.show(shape)} with shape {shapes.show(other)}",
                 "one shape",
                 "make the list with element_shape=None, or reshape what is put in",
+                shapes.difference(shape, other).rstrip("\n"),
             )
         shape = shapes.merge(shape, other)
     return shape

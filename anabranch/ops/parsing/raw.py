@@ -88,7 +88,7 @@ class DecodeRaw(Op):
                     False,
                     errors.InvalidArgumentError,
                     f"DecodeRaw requires input strings to all be the same size, but element {i} has size "
-                    f"{len(item)} != {length}",
+                    f"{length} != {len(item)}",
                 )
         ctx.check(
             length % width == 0,

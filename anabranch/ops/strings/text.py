@@ -191,6 +191,9 @@ class EncodeBase64(Op):
 
 
 def _decoded(ctx: Any, value: bytes) -> bytes:
+    if len(value) % 4 == 1:
+        whole = re.fullmatch(rb"[A-Za-z0-9_-]*", value[:-1]) is not None
+        ctx.check(not whole, errors.InvalidArgumentError, "Base64 string length cannot be 1 modulo 4.")
     text = value.rstrip(b"=")
     padding = len(value) - len(text)
     good = re.fullmatch(rb"[A-Za-z0-9_-]*", text) is not None and len(text) % 4 != 1

@@ -62,7 +62,9 @@ def _made_inside(output: Tensor) -> bool:
 
 
 def _only_on_host(tensor: Tensor) -> bool:
-    return tensor.dtype.base.host_only and tensor.dtype.base is not dtypes.variant
+    """Whether a program cannot hold a tensor: text, handles, and arrays of lists (a list by itself it can hold)."""
+    base = tensor.dtype.base
+    return base.host_only and (base is not dtypes.variant or bool(tensor._shape))
 
 
 def lent_reads(plan: Any) -> frozenset[Operation]:

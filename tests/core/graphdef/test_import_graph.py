@@ -259,6 +259,17 @@ def test_attribute_scopes_and_gradient_overrides_hold_for_imported_nodes(g, prot
     assert b.get_attr("_gradient_op_type") == b"Mine"
 
 
+def test_labels_of_kernels_are_attributes_of_the_types_that_are_named(g):
+    with g._kernel_label_map({"Identity": "eigen"}), g.gradient_override_map({"Identity": "Mine"}):
+        x = tf.identity(tf.constant(1.0))
+        with g._kernel_label_map({}):
+            y = tf.identity(x)
+    assert [item.op.get_attr("_kernel") for item in (x, y)] == [b"eigen", b"eigen"]
+    assert x.op.get_attr("_gradient_op_type") == b"Mine"
+    with pytest.raises(ValueError, match="_kernel"):
+        tf.identity(x).op.get_attr("_kernel")
+
+
 # ----------------------------------------------------------------------------------------------------- order and cycles
 def test_nodes_may_stand_in_any_order(g):
     def make():

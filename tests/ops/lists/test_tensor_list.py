@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -299,11 +301,11 @@ def test_run_time_errors(session) -> None:
 def test_wrong_elements_are_refused_where_they_are_known() -> None:
     with tf.Graph().as_default():
         made = from_tensor(rows())
-        with pytest.raises(TypeError, match=r"(?s)dtype float32 for op type 'TensorListPushBack'.*int32.*Instead: "):
+        with pytest.raises(ValueError, match=r"(?s)dtype float32 for op type 'TensorListPushBack'.*int32.*Instead: "):
             build("TensorListPushBack", made, tf.constant([1, 2]))
         with pytest.raises(ValueError, match=r"(?s)shape \[2\] with shape \[3\].*Instead: "):
             build("TensorListPushBack", made, tf.zeros([3]))
-        with pytest.raises(ValueError, match=r"(?s)Given: .*shape \[2\] with shape \[5\]"):
+        with pytest.raises(ValueError, match=r"(?s)are 2 and 5. Shapes are.*Given: .*shape \[2\] with shape \[5\]"):
             build("TensorListGetItem", made, 0, [5], **FLOAT)
         with pytest.raises(ValueError, match="must be a non negative number, but got -1"):
             reserve(-1)
@@ -311,6 +313,37 @@ def test_wrong_elements_are_refused_where_they_are_known() -> None:
             from_tensor(rows(), [7])
         with pytest.raises(ValueError, match=r"(?s)list of scalars.*tf.TensorArray.stack"):
             build("TensorListConcat", build("TensorListReserve", np.zeros(0, np.int32), 2, **FLOAT), **FLOAT)
+
+
+def _listed(x, shape=()):
+    return build("TensorListFromTensor", x, np.array(shape, np.int32))
+
+
+BATCHES = {
+    "input_a and input_b TensorList element shapes are not identical at index 1.  Saw [1] vs. []": lambda f, v, i: (
+        build("TensorListConcatLists", tf.stack([f, v]), tf.stack([f, f]), **FLOAT)
+    ),
+    "input_a[0].dtype != element_dtype.  Saw: int32 vs. float": lambda f, v, i: (
+        build("TensorListConcatLists", tf.stack([i, f]), tf.stack([f, f]), **FLOAT)
+    ),
+    "input_b[1].dtype != element_dtype.  Saw: int32 vs. float": lambda f, v, i: (
+        build("TensorListConcatLists", tf.stack([f, f]), tf.stack([f, i]), **FLOAT)
+    ),
+    "Tried to append a tensor with incompatible shape to a list at index 0. Op element shape: [1] list shape: []": (
+        lambda f, v, i: build("TensorListPushBackBatch", tf.stack([f, f]), tf.constant([[3.0], [4.0]]))
+    ),
+    "Invalid data type at index 1; op elements float but list elements int32": lambda f, v, i: (
+        build("TensorListPushBackBatch", tf.stack([f, i]), tf.constant([3.0, 4.0]))
+    ),
+}
+
+
+@pytest.mark.parametrize("words", list(BATCHES))
+def test_batches_of_lists_say_which_list_is_wrong(session, words) -> None:
+    lists = _listed(tf.constant([1.0, 2.0])), _listed(tf.constant([[1.0]]), [1]), _listed(tf.constant([1]))
+    batch = BATCHES[words](*lists)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(words)):
+        session.run(build("TensorListLength", tf.unstack(batch)[0]))
 
 
 def test_wrong_elements_are_refused_when_the_step_runs(session) -> None:
