@@ -205,6 +205,9 @@ def context() -> Context:
     return _context
 
 
+get_default_context = context
+
+
 def context_safe() -> Context:
     """The context of the process."""
     return _context

@@ -96,14 +96,16 @@ sparse_grad spectral_grad state_grad tensor_array_grad: =gradients top
 random_ops stateless_random_ops: top random contrib.random =generated
 nn nn_ops nn_impl: nn top contrib.nn @compat.internal.private_names @compat.internal.convolutions =generated
 nn_grad: =gradients nn top
-embedding_ops candidate_sampling_ops ctc_ops: nn top @compat.internal.private_names =generated
+embedding_ops candidate_sampling_ops ctc_ops: nn top @compat.internal.private_names @compat.internal.layer_names
+    =generated
 resource_variable_ops: top @variables.resource_variable @compat.internal.private_names =generated
 variables variable_v1 partitioned_variables: top @compat.internal.private_names @variables.variable
     @variables.ref_variable
 variable_scope: top @compat.internal.private_names @compat.internal.variable_scopes @variables.variable
     =generated
 state_ops: @compat.internal.variable_ops top @compat.internal.private_names @variables.variable =generated
-init_ops init_ops_v2: initializers contrib.framework top @variables.initializers @compat.internal.private_names
+init_ops init_ops_v2: initializers contrib.framework top @variables.initializers @variables.orthogonal_kernels
+    @compat.internal.private_names
 summary_op_util: @summary.collected @compat.internal.private_names
 rnn: nn contrib.rnn @compat.internal.layer_names @compat.internal.private_names
 rnn_cell rnn_cell_impl: nn.rnn_cell contrib.rnn @compat.internal.layer_names @compat.internal.private_names

@@ -263,7 +263,7 @@ def mean_pairwise_squared_error(
     Args:
         labels: tensor of the shape of the predictions.
         predictions: ``[batch, d0, ..., dN]``.
-        weights: a scalar, or one for each example: ``[batch]`` or ``[batch, 1, ...]``.
+        weights: a scalar, or one for each example: ``[batch, 1, ...]``.
         scope: name of the scope.
         loss_collection: collection to add the loss to.
 
@@ -274,7 +274,7 @@ def mean_pairwise_squared_error(
     with name_scope(scope, "mean_pairwise_squared_error", (predictions, labels, weights)):
         labels, predictions = _pair(labels, predictions)
         weights = cast(convert_to_tensor(weights), dtypes.float32)
-        weights = checked_weights(weights, labels) if weights.shape.ndims != 1 else weights
+        weights = checked_weights(weights, labels)
         error = build("Sub", predictions, labels)
         rank = error.shape.ndims
         if rank is None:
@@ -282,8 +282,6 @@ def mean_pairwise_squared_error(
                 errors.message("predictions of unknown rank", "a tensor of known rank", "predictions.set_shape([...])")
             )
         inner = list(range(1, rank))
-        if weights.shape.ndims == 1 and rank > 1:
-            weights = build("Reshape", weights, [-1] + [1] * (rank - 1))
         squares = reduce_sum(build("Mul", error, error), inner, keepdims=True)
         total = reduce_sum(error, inner, keepdims=True)
         ones = build("Mul", ones_like(error), cast(not_equal(weights, 0.0), error.dtype.base))

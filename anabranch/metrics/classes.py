@@ -51,9 +51,7 @@ def confusion_matrix(
         else:
             number = cast(convert_to_tensor(num_classes), dtypes.int64)
             labels = _checked(labels, assert_less(labels, number, message="`labels` out of bound"))
-            predictions = _checked(
-                predictions, assert_less(predictions, number, message="`predictions` out of bound")
-            )
+            predictions = _checked(predictions, assert_less(predictions, number, message="`predictions` out of bound"))
         places = build("AddV2", build("Mul", labels, number), predictions)
         values = ones_like(places, dtype=dtype) if weights is None else cast(convert_to_tensor(weights), dtype)
         counts = build("UnsortedSegmentSum", reshape(values, [-1]), reshape(places, [-1]), build("Mul", number, number))

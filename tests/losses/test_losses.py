@@ -105,7 +105,7 @@ def test_cosine_distance():
     np.testing.assert_allclose(value, (each * W[:, 0]).sum() / 3, rtol=1e-7)
 
 
-@pytest.mark.parametrize("weights", [1.0, np.array([1.0, 0, 2, 0.5]), np.array([[1.0], [0], [2], [0.5]])])
+@pytest.mark.parametrize("weights", [1.0, np.array([[1.0], [0], [2], [0.5]])])
 def test_mean_pairwise_squared_error(weights):
     error = P - L
     each = np.array([np.mean([(e[i] - e[j]) ** 2 for i in range(3) for j in range(3) if i != j]) for e in error])

@@ -8,6 +8,7 @@ runs at once as well) with finite differences.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -405,3 +406,33 @@ def test_control_flow_is_pythons_own() -> None:
         assert tf.while_loop(lambda n: n < 9, lambda n: n + 1, [tf.constant(0)], maximum_iterations=4).array == 4
         with pytest.raises(ValueError, match="Number of inputs and outputs of body must match loop_vars: 1, 2"):
             tf.while_loop(lambda i, p: i < 3, lambda i, p: i + 1, (tf.constant(0), x))
+
+
+DIFFERENT = """big
+Condition x == y did not hold.
+Indices of first 2 different values:
+[[0 0]
+ [1 1]]
+Corresponding x values:
+[2 3]
+Corresponding y values:
+[20 30]
+First 2 elements of x:
+[2 2]
+First 2 elements of y:
+[20  2]"""
+
+
+def test_assertions_show_the_places_that_differ() -> None:
+    with AtOnce().as_default():
+        x, y = tf.constant([[2, 2], [3, 3], [6, 6]]), tf.constant([[20, 2], [3, 30], [60, 6]])
+        with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(DIFFERENT)):
+            tf.assert_equal(x, y, message="big", summarize=2)
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=r"x < y did not hold.\n.*first 3.*\n\[\[0 1\]\n \[1 0\]"
+        ):
+            tf.assert_less(x, y)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"hold.\nFirst 3 elements of x:\n\[1 2 3\]\nFirst 1 "):
+            tf.assert_equal(tf.constant([1, 2, 3]), 1)
+        with pytest.raises(ValueError, match=r"must be of the same type \(tf.float32\) as <float32 of shape \[\]>"):
+            tf.assert_same_float_dtype([tf.constant(1.0), tf.constant(1.0, tf.float64)])

@@ -139,7 +139,7 @@ RUNNING = [
     (lambda: shared(seed=2), "Shared queue 'q' has random seeds (87654321, 1) but requested seeds are (87654321, 2)."),
     (
         lambda: tf.confusion_matrix([1, 1, 0, 3], [2, 1, 0, 2], 3),
-        "[`labels` out of bound] [Condition x < y did not hold element-wise:] [x (confusion_matrix/control_dependency:0",
+        "[`labels` out of bound] [Condition x < y did not hold element-wise:] [x (confusion_matrix/control_dep",
     ),
     (
         lambda: tf.confusion_matrix([1, 1, 0, 2], [2, 1, 0, 3], 3),
@@ -292,6 +292,28 @@ BUILDING = [
         lambda: tf.convert_to_tensor(tf.constant([1]), tf.float32),
         ValueError,
         "for Tensor with dtype int32: 'Tensor(\"Const:0\", shape=(1,), dtype=int32)'",
+    ),
+    (lambda: tf.boolean_mask([1, 2, 3, 4], [[True, False]]), ValueError, "Shapes (4,) and (1, 2) are incompatible"),
+    (lambda: tf.boolean_mask(ones(2, 2), [True] * 3), ValueError, "Shapes (2,) and (3,) are incompatible"),
+    (
+        lambda: tf.constant([1, 2, 3])[:2].assign([1, 2]),
+        ValueError,
+        "Sliced assignment is only supported for variables",
+    ),
+    (
+        lambda: tf.strided_slice(tf.constant([1, 2, 3]), [0], [2]).assign([1, 2]),
+        ValueError,
+        "Sliced assignment is only supported for variables",
+    ),
+    (
+        lambda: tf.while_loop(lambda a, b: a < 3.0, lambda a, b: [a], [tf.constant(0.0), tf.constant(1.0)]),
+        ValueError,
+        "The two structures don't have the same nested structure. They don't have the same number of elements.",
+    ),
+    (
+        lambda: tf.losses.mean_pairwise_squared_error(ones(2, 2, 3), ones(2, 2, 3), [1.0, 2.0]),
+        ValueError,
+        "weights can not be broadcast to values. values.rank=3. weights.rank=1.",
     ),
     (lambda: tf.contrib.lookup.StrongHashSpec([1]), ValueError, "key must have size 2, got 1."),
     (

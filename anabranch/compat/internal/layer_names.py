@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import anabranch as tf
@@ -65,3 +66,21 @@ def _linear(
 def _maybe_tensor_shape_from_tensor(shape: Any) -> Any:
     """The known part of the shape that a tensor holds; any other value is returned unchanged."""
     return constant_value_as_shape(shape) if isinstance(shape, tf.Tensor) else shape
+
+
+def _embedding_lookup_and_transform(
+    params: Any,
+    ids: Any,
+    partition_strategy: str = "mod",
+    name: str | None = None,
+    max_norm: float | None = None,
+    transform_fn: Callable[[Any], Any] | None = None,
+) -> Any:
+    """The rows ``ids`` (any shape) of a table, each changed by ``transform_fn``, which takes ``[rows, ...]``."""
+    with tf.name_scope(name, "embedding_lookup", [ids]):
+        if transform_fn is None:
+            return tf.nn.embedding_lookup(params, ids, partition_strategy, max_norm=max_norm)
+        rows = tf.nn.embedding_lookup(params, tf.reshape(ids, [-1]), partition_strategy, max_norm=max_norm)
+        changed = transform_fn(rows)
+        size = tf.concat([tf.shape(ids), tf.shape(changed)[1:]], 0)
+        return tf.reshape(changed, size)

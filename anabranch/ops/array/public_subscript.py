@@ -186,7 +186,10 @@ def strided_slice(
         begin = convert_to_tensor(begin)
         strides = build("OnesLike", begin)
     part = build("StridedSlice", input_, begin, end, strides, name=name, **masks)
-    if var is not None:
+    if var is None:
+        if part._maker is not None:
+            part.assign = _only_of_variables
+    else:
         scope = part.op.name
 
         def assign(value: Any, name: str | None = None) -> Any:
@@ -197,6 +200,18 @@ def strided_slice(
 
         part.assign = assign
     return part
+
+
+def _only_of_variables(value: Any, name: str | None = None) -> None:
+    """Refuse to assign to a slice of a tensor."""
+    raise ValueError(
+        "Sliced assignment is only supported for variables\n"
+        + errors.message(
+            "a slice of a tensor, which is a value",
+            "a slice of a tf.Variable",
+            "tf.tensor_scatter_update(tensor, indices, updates), or tf.Variable(tensor)[...].assign(value)",
+        )
+    )
 
 
 @public("boolean_mask")
@@ -259,7 +274,7 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
                     )
                 first += len(raw)
         if raw is not None:
-            shapes.merge(raw[first : first + count], raw_mask)
+            shapes.TensorShape(raw[first : first + count]).assert_is_compatible_with(raw_mask)
         # A mask of several dimensions is one of a single dimension once those of the tensor are joined.
         if count > 1:
             dims = shape_of(tensor)

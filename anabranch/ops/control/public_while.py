@@ -365,7 +365,10 @@ class _Builder:
             wanted, given = len(nest.flatten(first)), len(nest.flatten(returned))
             heading = "The two structures don't have the same nested structure."
             if wanted != given:
-                heading = f"Number of inputs and outputs of body must match loop_vars: {given}, {wanted}"
+                heading += (
+                    " They don't have the same number of elements. "
+                    f"Number of inputs and outputs of body must match loop_vars: {given}, {wanted}"
+                )
             raise self.refuse(
                 problem,
                 heading,

@@ -89,7 +89,8 @@ def _shown(item: Any, summarize: int | None) -> str:
 
 def _name(tensor: Any) -> str:
     """The tensor's name in a graph, else what it is."""
-    return tensor.name if getattr(tensor, "_maker", tensor) is not None else tensor._label
+    values = getattr(tensor, "values", tensor)  # of a sparse tensor
+    return tensor.name if getattr(values, "_maker", values) is not None else values._label
 
 
 def _labelled(tensor: Tensor, label: str) -> list[Any]:
@@ -113,13 +114,31 @@ def _comparison(
         with name_scope(name, name_of, [x, y, *(data or [])]):
             x = convert_to_tensor(x, name="x")
             y = convert_to_tensor(y, x.dtype.base, name="y")
-            if data is None:
+            if data is None and x._maker is None:
+                data = _of_values(x, y, symbol, holds, summarize)
+            elif data is None:
                 data = [f"Condition x {symbol} y did not hold element-wise:", *_labelled(x, "x"), *_labelled(y, "y")]
             return _assert_compared(x, y, op_type, holds, _with_message(data, message), summarize)
 
     check.__name__ = check.__qualname__ = name_of
     check.__doc__ = _COMPARE.format(doc=doc, name=name_of)
     return public(*public_names)(check)
+
+
+def _of_values(x: Any, y: Any, symbol: str, holds: Callable[[Any, Any], Any], summarize: int | None) -> list[Any]:
+    """What an error shows where ops run at once: the places that differ, and the first elements."""
+    a, b = np.asarray(x), np.asarray(y)
+    limit = 3 if summarize is None else max(a.size, b.size) if summarize < 0 else summarize
+    lines = [f"Condition x {symbol} y did not hold."]
+    if a.shape == b.shape and a.ndim:
+        places = np.argwhere(np.logical_not(holds(a, b)))[:limit]
+        at = tuple(places.T)
+        lines += [f"Indices of first {len(places)} different values:", str(places)]
+        lines += ["Corresponding x values:", str(a[at]), "Corresponding y values:", str(b[at])]
+    for label, array in (("x", a), ("y", b)):
+        first = array.reshape(-1)[:limit]
+        lines += [f"First {first.size} elements of {label}:", str(first)]
+    return lines
 
 
 def _with_message(data: Any, message: str | None) -> list[Any]:
@@ -448,7 +467,7 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> dtypes.DT
         if wanted is None:
             wanted, first = base, tensor
         elif base != wanted:
-            as_first = f" as {first.name}" if first is not None else ""
+            as_first = f" as {_name(first)}" if first is not None else ""
             raise ValueError(f"{_name(tensor)}, type={base!r}, must be of the same type ({wanted!r}){as_first}.")
     wanted = wanted or dtypes.float32
     if not wanted.is_floating:

@@ -275,3 +275,18 @@ def test_one_replica():
     assert context.merge_call(lambda strategy, x: (strategy.num_replicas_in_sync, x), (5,)) == (1, 5)
     with distribution.get_strategy().scope():
         assert distribution.get_strategy().extended.update(2, lambda v, d: v + d, (3,)) == 5
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_rows_of_a_table_are_changed_on_the_way(session, parts):
+    table = np.arange(12, dtype=np.float32).reshape(6, 2)
+    ids = np.array([[5, 0, 2], [1, 5, 4]])
+    pieces = [tf.constant(table[i::parts]) for i in range(parts)]
+    found = layer_names._embedding_lookup_and_transform(
+        pieces, ids, max_norm=3.0, transform_fn=lambda rows: 2 * tf.reduce_sum(rows, 1, keepdims=True)
+    )
+    norms = np.linalg.norm(table, axis=1, keepdims=True)
+    short = table * np.minimum(1, 3 / np.maximum(norms, 1e-9))
+    np.testing.assert_allclose(session.run(found), 2 * short[ids].sum(-1, keepdims=True), rtol=1e-6)
+    plain = layer_names._embedding_lookup_and_transform(pieces, ids)
+    np.testing.assert_array_equal(session.run(plain), table[ids])

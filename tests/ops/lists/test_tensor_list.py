@@ -323,17 +323,17 @@ BATCHES = {
     "input_a and input_b TensorList element shapes are not identical at index 1.  Saw [1] vs. []": lambda f, v, i: (
         build("TensorListConcatLists", tf.stack([f, v]), tf.stack([f, f]), **FLOAT)
     ),
-    "input_a[0].dtype != element_dtype.  Saw: int32 vs. float": lambda f, v, i: (
-        build("TensorListConcatLists", tf.stack([i, f]), tf.stack([f, f]), **FLOAT)
+    "input_a[0].dtype != element_dtype.  Saw: int32 vs. float": lambda f, v, i: build(
+        "TensorListConcatLists", tf.stack([i, f]), tf.stack([f, f]), **FLOAT
     ),
-    "input_b[1].dtype != element_dtype.  Saw: int32 vs. float": lambda f, v, i: (
-        build("TensorListConcatLists", tf.stack([f, f]), tf.stack([f, i]), **FLOAT)
+    "input_b[1].dtype != element_dtype.  Saw: int32 vs. float": lambda f, v, i: build(
+        "TensorListConcatLists", tf.stack([f, f]), tf.stack([f, i]), **FLOAT
     ),
     "Tried to append a tensor with incompatible shape to a list at index 0. Op element shape: [1] list shape: []": (
         lambda f, v, i: build("TensorListPushBackBatch", tf.stack([f, f]), tf.constant([[3.0], [4.0]]))
     ),
-    "Invalid data type at index 1; op elements float but list elements int32": lambda f, v, i: (
-        build("TensorListPushBackBatch", tf.stack([f, i]), tf.constant([3.0, 4.0]))
+    "Invalid data type at index 1; op elements float but list elements int32": lambda f, v, i: build(
+        "TensorListPushBackBatch", tf.stack([f, i]), tf.constant([3.0, 4.0])
     ),
 }
 

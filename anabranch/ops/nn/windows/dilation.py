@@ -1,7 +1,7 @@
 """Grey-scale morphological dilation of images and its two gradients.
 
 Policy. ``output = max over the window of input + filter``; the padding never wins. A window's gradient goes to the
-first largest sum in row-major order.
+first largest sum in row-major order. A sum that is NaN, or -inf, counts as the lowest number, as in TensorFlow.
 """
 
 from __future__ import annotations
@@ -62,7 +62,11 @@ def _sums(ctx: Any, x: Any, f: Any, axes: Any) -> Iterator[tuple[tuple[int, int]
     padded = pad_spatial(ctx.xp, x, axes)
     for offsets in np.ndindex(axes[0].window, axes[1].window):
         valid = (_inside(axes[0], offsets[0])[:, None] & _inside(axes[1], offsets[1]))[None, :, :, None]
-        yield offsets, tap(padded, axes, offsets) + f[offsets], valid
+        total = tap(padded, axes, offsets) + f[offsets]
+        if pooling_rules.has_nan(total.dtype):
+            lowest = total.dtype.type(pooling_rules.lowest(total.dtype))
+            total = ctx.xp.where(total > lowest, total, lowest)
+        yield offsets, total, valid
 
 
 def _dilate(ctx: Any, x: Any, f: Any, axes: Any) -> Any:

@@ -25,6 +25,7 @@ from anabranch.core.contract.kernels import uses_lax
 from anabranch.core.contract.opdef import PURE, RANDOM, Bool, Cost, Int, List, NotDifferentiable, Op, Type, define
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
+from anabranch.ops.nn.windows import pooling_rules
 from anabranch.ops.random import philox
 from anabranch.ops.random.streams import shuffled_order
 
@@ -112,11 +113,12 @@ def _fold(ctx: Any, x: Any, starts: Any, overlapping: bool, axis: int, combine: 
 
 
 def _greatest(ctx: Any, x: Any, rows: Any, columns: Any, overlapping: bool) -> Any:
-    xp, kind = ctx.xp, x.dtype
-    least = kind.type(-np.inf) if kind.kind == "f" else kind.type(np.iinfo(kind).min)
-    return _fold(
-        ctx, _fold(ctx, x, rows, overlapping, 1, xp.maximum, least), columns, overlapping, 2, xp.maximum, least
-    )
+    """The greatest numbers; NaN is none, and the lowest number stands where there is no other."""
+    lowest = x.dtype.type(pooling_rules.lowest(x.dtype))
+    if x.dtype.kind == "f":
+        x = ctx.xp.where(x > lowest, x, lowest)
+    each_row = _fold(ctx, x, rows, overlapping, 1, ctx.xp.maximum, lowest)
+    return _fold(ctx, each_row, columns, overlapping, 2, ctx.xp.maximum, lowest)
 
 
 def _average(ctx: Any, x: Any, rows: Any, columns: Any, overlapping: bool) -> Any:
@@ -297,11 +299,14 @@ class FractionalMaxPoolGrad(Op):
             return xp.zeros(x.shape, x.dtype)
         nowhere = np.int64(height * width)
         flat = np.arange(height * width, dtype=np.int64).reshape(1, height, width, 1)
-        first = xp.full(pooled.shape, nowhere)
+        first = opening = xp.full(pooled.shape, nowhere)
         for row, column, holds in _each_window(xp, rows, columns, height, width, attrs["overlapping"]):
             greatest = pooled[:, row, column, :]
-            hit = (x == greatest) | ((x != x) & (greatest != greatest))
-            first = first.at[:, row, column, :].min(xp.where(hit & holds[None, :, :, None], flat, nowhere))
+            inside = xp.where(holds[None, :, :, None], flat, nowhere)
+            first = first.at[:, row, column, :].min(xp.where(x == greatest, inside, nowhere))
+            opening = opening.at[:, row, column, :].min(inside)
+        # A window without a number above the lowest one gives its gradient to its first entry.
+        first = xp.where((first == nowhere) & (pooled == pooling_rules.lowest(pooled.dtype)), opening, first)
         ctx.check(
             xp.all(first < nowhere),
             errors.InvalidArgumentError,

@@ -70,7 +70,10 @@ class MaxPool(Op):
 
     def kernel(ctx, inputs, attrs):
         (x,), axes, undo = pooling_rules.arranged(ctx, attrs, inputs[0])
-        return undo(pooling_rules.max_forward(ctx, x, axes))
+        if pooling_rules.across_channels(attrs) == 1 or not pooling_rules.has_nan(x.dtype):
+            return undo(pooling_rules.max_forward(ctx, x, axes, pooling_rules.lowest(x.dtype)))
+        begin = pooling_rules.first_entries(ctx, x, axes)  # channels that begin with NaN have it, as in TensorFlow
+        return undo(ctx.xp.where(begin == begin, pooling_rules.max_forward(ctx, x, axes), begin))
 
     def gradient(op, grad):
         explicit = op.get_attr("explicit_paddings")

@@ -4,6 +4,9 @@ Policy. A window's maximum is taken dimension by dimension, the last one first, 
 row that holds the maximum, then the first column in that row, is the first entry in row-major order, which is the one
 that receives the gradient. ``k + k`` shifted slices thus do the work of ``k * k``, they fuse under XLA, and no entry
 of the padding can be chosen. Averages leave the padding out.
+
+NaN is never a maximum, as in TensorFlow: a window of nothing but NaN gives the lowest number (-inf in volumes), and its
+gradient goes to its first entry.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.core import errors
-from anabranch.core.values import shapes
+from anabranch.core.values import dtypes, shapes
 from anabranch.ops.math.reduce import least
 from anabranch.ops.nn.windows import geometry
 from anabranch.ops.nn.windows.geometry import Axis, from_last, shape_from_last, shape_to_last, spatial, to_last
@@ -26,6 +29,9 @@ from anabranch.ops.shared.widening import widen
 
 BLOCK = 1 << 16
 """Elements of images whose maxima's gradients are made at a time on the host."""
+
+MOST_ENTRIES = 16
+"""Entries of a whole dimension that a program compares one by one: half the time of a reduction that leaves out NaN."""
 
 
 # ---------------------------------------------------------------------------------------------------------- shape rules
@@ -178,15 +184,41 @@ def _by_runs(ctx: Any, x: Any, a: Axis, dimension: int, function: Callable[[Run,
     return parts[0] if len(parts) == 1 else ctx.xp.concatenate(parts, axis=dimension)
 
 
+def lowest(dtype: Any) -> Any:
+    """The lowest finite number of a dtype: what a window of images holds that has no number above it."""
+    return dtypes.as_dtype(dtype).min if dtype.kind in "fV" else least(dtype)
+
+
+def has_nan(dtype: Any) -> bool:
+    """Whether entries of a NumPy dtype may be NaN."""
+    return dtype.kind in "fV"  # V: bfloat16
+
+
+def _larger(ctx: Any, best: Any, entry: Any) -> Any:
+    """The larger number in a program, element by element; ``entry`` may be NaN, which is none."""
+    return ctx.xp.where(best < entry, entry, best) if has_nan(entry.dtype) else ctx.xp.maximum(best, entry)
+
+
 def _whole(a: Axis) -> bool:
     """Whether one window covers the dimension."""
     return a.out == 1 and a.before == 0 and a.after == 0
 
 
 def _maximum(ctx: Any, x: Any, a: Axis, dimension: int) -> Any:
-    if _whole(a):
+    if not has_nan(x.dtype) and _whole(a):
         return ctx.xp.max(x, axis=dimension, keepdims=True)
-    return _by_runs(ctx, x, a, dimension, lambda _, entries: functools.reduce(ctx.xp.maximum, entries), least(x.dtype))
+    floor = least(x.dtype)
+    if ctx.host:  # NaN comes through here where there is nothing else
+        if _whole(a):
+            return np.fmax.reduce(x, axis=dimension, keepdims=True)
+        return _by_runs(ctx, x, a, dimension, lambda _, entries: functools.reduce(np.fmax, entries), floor)
+    if _whole(a) and a.size > MOST_ENTRIES:
+        return ctx.xp.max(ctx.xp.where(x == x, x, floor), axis=dimension, keepdims=True)
+
+    def greatest(_: Run, entries: list[Any]) -> Any:
+        return functools.reduce(lambda best, entry: _larger(ctx, best, entry), entries, floor)
+
+    return _by_runs(ctx, x, a, dimension, greatest, floor)
 
 
 def _first_hits(ctx: Any, x: Any, y: Any, a: Axis, dimension: int) -> Any:
@@ -202,10 +234,11 @@ def _first_hits(ctx: Any, x: Any, y: Any, a: Axis, dimension: int) -> Any:
                 np.logical_and(smaller, entry < greatest, out=smaller)
                 np.add(counted, smaller, out=counted)
             return np.add(counted, kind(run.taps[0]), out=counted) if run.taps[0] else counted
-        hits: Any = kind(-1)
+        hits: Any = kind(run.taps[0])
         for t, entry in zip(reversed(run.taps), reversed(entries), strict=True):
-            # A NaN maximum is reached by anything, so that the gradient is not lost.
-            hits = ctx.xp.where(~(entry < greatest), kind(t), hits)
+            hits = ctx.xp.where(entry >= greatest, kind(t), hits)
+        if has_nan(x.dtype):  # without a number above -inf the first entry, so that the gradient is not lost
+            hits = ctx.xp.where(greatest > least(x.dtype), hits, kind(run.taps[0]))
         return hits
 
     hits = _by_runs(ctx, x, a, dimension, number, kind(-1))
@@ -263,12 +296,30 @@ def _empty(*arrays: Any) -> bool:
     return any(0 in array.shape for array in arrays)
 
 
-def max_forward(ctx: Any, x: Any, axes: Sequence[Axis]) -> Any:
-    """``[batch, *size, channels]`` -> ``[batch, *out, channels]``."""
+def max_forward(ctx: Any, x: Any, axes: Sequence[Axis], floor: Any = None) -> Any:
+    """``[batch, *size, channels]`` -> ``[batch, *out, channels]``; at least ``floor``, or -inf."""
     shape = (x.shape[0], *(a.out for a in axes), x.shape[-1])
     if 0 in shape:
         return ctx.xp.zeros(shape, x.dtype)
-    return _stages(ctx, x, axes)[-1]
+    result = _stages(ctx, x, axes)[-1]
+    if not has_nan(x.dtype) or (floor is None and not ctx.host):
+        return result
+    floor = least(x.dtype) if floor is None else floor
+    return np.fmax(result, floor) if ctx.host else ctx.xp.maximum(result, floor)
+
+
+def _without_nan(ctx: Any, x: Any) -> Any:
+    """What is compared on the host to find where the maxima are: -inf in place of NaN."""
+    if not ctx.host or not has_nan(x.dtype) or np.min(x) == np.min(x):
+        return x
+    return np.where(x == x, x, least(x.dtype))
+
+
+def first_entries(ctx: Any, x: Any, axes: Sequence[Axis]) -> Any:
+    """The first entry of each window."""
+    for dimension in range(len(axes), 0, -1):
+        x = _by_runs(ctx, x, axes[dimension - 1], dimension, lambda _, entries: entries[0], x.dtype.type(0))
+    return x
 
 
 def max_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
@@ -281,6 +332,7 @@ def max_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
         for i in range(0, x.shape[0], each):
             slope[i : i + each] = max_gradient(ctx, x[i : i + each], g[i : i + each], axes)
         return slope
+    x = _without_nan(ctx, x)
     stages = _stages(ctx, x, axes)
     zero = g.dtype.type(0)
     for dimension, a in enumerate(axes, 1):
@@ -313,7 +365,8 @@ def _at_first(x: Any, y: Any, g: Any, dimension: int) -> Any:
 
 def _whole_hit(ctx: Any, x: Any, y: Any, dimension: int) -> Any:
     xp = ctx.xp
-    place = xp.argmax(~(x < y), axis=dimension, keepdims=True).astype(np.int32)
+    hit = (x >= y) | ~(y > least(x.dtype)) if has_nan(x.dtype) else x >= y
+    place = xp.argmax(hit, axis=dimension, keepdims=True).astype(np.int32)
     numbers = xp.arange(x.shape[dimension], dtype=np.int32).reshape((-1,) + (1,) * (x.ndim - dimension - 1))
     return numbers == place
 
@@ -323,6 +376,7 @@ def max_gather(ctx: Any, x: Any, values: Any, axes: Sequence[Axis]) -> Any:
     shape = (x.shape[0], *(a.out for a in axes), x.shape[-1])
     if 0 in shape:
         return ctx.xp.zeros(shape, values.dtype)
+    x = _without_nan(ctx, x)
     for dimension in range(len(axes), 0, -1):
         a = axes[dimension - 1]
         y = _maximum(ctx, x, a, dimension)
@@ -351,7 +405,10 @@ def _at_hits(ctx: Any, values: Any, hits: Any, a: Axis, dimension: int) -> Any:
 
 
 def max_with_index(ctx: Any, x: Any, axes: Sequence[Axis], index_type: Any, with_batch: bool) -> tuple[Any, Any]:
-    """Maxima and the flat places ``(row * width + column) * channels + channel`` of their first entries."""
+    """Maxima and the flat places ``(row * width + column) * channels + channel`` of their first entries.
+
+    A window that begins with NaN has its place, as in TensorFlow.
+    """
     xp = ctx.xp
     count = math.prod(x.shape[1:])
     places = xp.arange(count, dtype=index_type).reshape(x.shape[1:])[None]
@@ -359,7 +416,11 @@ def max_with_index(ctx: Any, x: Any, axes: Sequence[Axis], index_type: Any, with
         batches = xp.arange(x.shape[0], dtype=index_type).reshape((-1,) + (1,) * (x.ndim - 1))
         places = places + batches * index_type.type(count)
     places = xp.broadcast_to(places, x.shape)
-    return max_forward(ctx, x, axes), max_gather(ctx, x, places, axes)
+    maxima, chosen = max_forward(ctx, x, axes), max_gather(ctx, x, places, axes)
+    if not has_nan(x.dtype) or 0 in maxima.shape:
+        return maxima, chosen
+    begin = first_entries(ctx, x, axes)
+    return xp.where(begin == begin, maxima, begin), xp.where(begin == begin, chosen, first_entries(ctx, places, axes))
 
 
 # ------------------------------------------------------------------------------------------------------------- average
