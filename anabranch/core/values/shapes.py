@@ -113,8 +113,10 @@ def merge(a: RawShape, b: RawShape) -> RawShape:
     )
 
 
-def difference(a: tuple[int | None, ...], b: tuple[int | None, ...]) -> str:
+def difference(a: RawShape, b: RawShape) -> str:
     """TensorFlow's words for two shapes that contradict: programs match on them."""
+    assert a is not None
+    assert b is not None
     if len(a) != len(b):
         return f"Shapes must be equal rank, but are {len(a)} and {len(b)}\n"
     pairs = enumerate(zip(a, b, strict=True))
