@@ -162,9 +162,11 @@ proximal_gradient_descent adagrad_da slot_creator: train @train.slots
 training_util: train @compat.internal.private_names
 basic_loops saveable_object: train @train.saving.saveable
 saver: train @train.saving.saver_builder @train.saving.saver @compat.internal.private_names
+    @compat.internal.training_internals
 checkpoint_ops: @compat.internal.training_internals
 warm_starting_util: @train.warm_starting train
-training checkpoint_management checkpoint_utils learning_rate_decay: train
+training checkpoint_utils learning_rate_decay: train
+checkpoint_management: train @compat.internal.training_internals
 learning_rate_decay_v2 session_run_hook basic_session_run_hooks supervisor: train
 monitored_session session_manager: train @compat.internal.training_internals
 queue_runner queue_runner_impl coordinator input server_lib sync_replicas_optimizer: train
@@ -214,7 +216,8 @@ saved_model.simple_save: saved_model
 saved_model.signature_def_utils saved_model.signature_def_utils_impl: saved_model
 saved_model.constants: saved_model.constants
 pywrap_tensorflow pywrap_tensorflow_internal: train errors =devices @compat.internal.training_internals
-summary.summary summary.writer.writer summary.writer.writer_cache: summary
+summary.summary summary.writer.writer_cache: summary
+summary.writer.writer: summary @compat.internal.training_internals
 summary.writer.event_file_writer: @summary.event_file
 summary.writer.event_file_writer_v2: @compat.internal.training_internals
 summary.summary_iterator: train

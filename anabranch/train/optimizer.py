@@ -337,9 +337,18 @@ class Optimizer(Trackable):
 
     def variables(self) -> list[Any]:
         """Slots and other variables of the optimizer in the current default graph, by name."""
-        builder = current_builder()
+        home = current_builder().home
         variables = [*self._non_slots.values(), *(slot for named in self._slots.values() for slot in named.values())]
-        variables = [variable for variable in variables if variable._builder.home is builder.home]
+        # A variable that has a value can be used in each graph, and belongs to none.
+        variables = [
+            variable
+            for variable in variables
+            if (
+                not home.defers
+                if getattr(variable._handle_tensor(), "has_value", False)
+                else variable._builder.home is home
+            )
+        ]
         return sorted(variables, key=lambda variable: variable.name)
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.eager.mode import eager_mode
 
 train = tf.train
 
@@ -384,3 +385,13 @@ def test_programs_sort_slots_by_the_names_of_their_variables(use_resource):
         assert [slots[key] for key in sorted(slots)] == [
             optimizer.get_slot(value, "momentum") for value in values[::-1]
         ]
+
+
+def test_variables_where_ops_run_at_once_are_in_no_graph():
+    with eager_mode():
+        optimizer = train.AdamOptimizer()
+        optimizer.apply_gradients([(tf.constant([0.1, 0.1]), tf.contrib.eager.Variable([1.0, 2.0]))])
+        assert len(optimizer.variables()) == 4
+        with tf.Graph().as_default():
+            assert not optimizer.variables()
+    assert not optimizer.variables()

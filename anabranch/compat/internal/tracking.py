@@ -31,18 +31,22 @@ wrap_or_unwrap = wrapped
 
 
 def add_variable(
-    trackable: Any,
-    name: str,
+    trackable: Any = None,
+    name: str = "",
     shape: Any = None,
     dtype: Any = tf.float32,
     initializer: Any = None,
     trainable: bool = True,
+    checkpointable: Any = None,
 ) -> Any:
     """Make a variable that an object follows under ``name``; scopes add to the variable's own name alone.
+
+    ``checkpointable`` is the first name of ``trackable``.
 
     Raises:
         ValueError: the object has a child of that name, or a constant and a shape are given.
     """
+    trackable = checkpointable if trackable is None else trackable
     if name in trackable._named_children():
         raise ValueError(
             f"A variable named '{name}' already exists in this Trackable, but Trackable._add_variable called to create "

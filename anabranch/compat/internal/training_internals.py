@@ -36,6 +36,7 @@ _load_embedding_initializer = vocabulary_changes.load_embedding_initializer
 
 
 _update_checkpoint_state = update_checkpoint_state_internal = write_state
+_PLUGINS_DIR = "plugins"
 EventFileWriterV2 = SessionEventWriter
 
 

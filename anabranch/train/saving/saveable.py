@@ -196,6 +196,12 @@ def op_list_to_dict(op_list: Iterable[Any]) -> dict[str, Any]:
             if name in by_name:
                 raise ValueError(_twice(name))
             by_name[name] = item
+        elif (gather := getattr(item, "_gather_saveables_for_checkpoint", None)) is not None:
+            own = [one() if callable(one) and not isinstance(one, Variable) else one for one in gather().values()]
+            for name, one in op_list_to_dict(own).items():
+                if name in by_name:
+                    raise ValueError(_twice(name))
+                by_name[name] = one
         else:
             raise _not_a_variable(item)
     return by_name

@@ -120,3 +120,33 @@ def test_restoring_by_object_again_adds_nothing(tmp_path):
         saver.restore(session, path)
         assert len(v.graph.get_operations()) == before
         assert session.run(v) == 3.0
+
+
+def test_an_object_that_says_which_variables_are_saved_for_it(tmp_path):
+    class Owner(tf.contrib.checkpoint.Checkpointable):
+        def __init__(self, several):
+            self.first = tf.get_variable(f"first{several}", initializer=6.0, use_resource=True)
+            self.second = tf.get_variable(f"second{several}", initializer=7.0, use_resource=True)
+            self.several = several
+
+        @property
+        def name(self):
+            return self.first.name
+
+        def _gather_saveables_for_checkpoint(self):
+            own = {"VARIABLE_VALUE": self.first}
+            return (
+                own | {"other": lambda: _Own(self.second.read_value(), f"own{self.several}")} if self.several else own
+            )
+
+    one, two = Owner(0), Owner(1)
+    saver = tf.train.Saver([one, two])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        path = saver.save(session, str(tmp_path / "model"))
+        session.run([one.first.assign(0.0), two.first.assign(0.0)])
+        saver.restore(session, path)
+        assert session.run([one.first, two.first]) == [6.0, 6.0]
+    assert [name for name, _ in tf.train.list_variables(path)] == ["first0", "first1", "own1"]
+    with pytest.raises(ValueError, match="At least two variables have the same name: first0"):
+        tf.train.Saver([one, one.first])
