@@ -16,7 +16,7 @@ from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.protos import event_pb2, summary_pb2
 from anabranch.platform import logging
-from anabranch.summary.writer import FileWriterCache
+from anabranch.summary import writer as event_writers
 from anabranch.train import step_counter
 from anabranch.train.meta_graph import write_graph_of_training
 from anabranch.train.saving.saver import settle
@@ -255,7 +255,7 @@ class CheckpointSaverHook(SessionRunHook):
     def begin(self) -> None:
         """Find the global step."""
         self._step = global_step()
-        self._writer = FileWriterCache.get(self._folder)
+        self._writer = event_writers.FileWriterCache.get(self._folder)
         _savers.setdefault(get_default_graph(), weakref.WeakSet()).add(self)
         for listener in self._listeners:
             listener.begin()
@@ -364,7 +364,7 @@ class StepCounterHook(SessionRunHook):
     def begin(self) -> None:
         """Find the global step."""
         if self._writer is None and self._folder:
-            self._writer = FileWriterCache.get(self._folder)
+            self._writer = event_writers.FileWriterCache.get(self._folder)
         self._step = global_step()
         self._tag = f"{self._step.op.name}/sec"
         self._previous: int | None = None
@@ -469,7 +469,7 @@ class SummarySaverHook(SessionRunHook):
     def begin(self) -> None:
         """Find the global step."""
         if self._writer is None and self._folder:
-            self._writer = FileWriterCache.get(self._folder)
+            self._writer = event_writers.FileWriterCache.get(self._folder)
         self._following: int | None = None
         self._step = global_step()
         self._before = step_counter.value_before_step(self._step)

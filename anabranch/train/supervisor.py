@@ -19,8 +19,8 @@ from anabranch.core.protos import event_pb2, summary_pb2
 from anabranch.ops.control.public_dependencies import group
 from anabranch.ops.lookup.public_tables import tables_initializer
 from anabranch.platform import logging
+from anabranch.summary import writer as event_writers
 from anabranch.summary.collected import merge_all
-from anabranch.summary.writer import FileWriter
 from anabranch.train import coordinator, session_manager, step_counter
 from anabranch.train.meta_graph import write_graph_of_training
 from anabranch.train.saving.saver import Saver, settle
@@ -97,7 +97,7 @@ class Supervisor:
             self._global_step = part(global_step, None, lambda: step_counter.get_global_step(self._graph))
         self._writer = summary_writer
         if summary_writer is USE_DEFAULT:
-            self._writer = FileWriter(self._logdir) if self._logdir and is_chief else None
+            self._writer = event_writers.FileWriter(self._logdir) if self._logdir and is_chief else None
         self._manager = session_manager or _manager(
             self._local_init_op,
             self._ready_op,
