@@ -132,6 +132,9 @@ class GraphTensor(Tensor, metaclass=_PublicTensorType):
     def _as_node_def_input(self) -> str:
         return self.op.name if self.value_index == 0 else f"{self.op.name}:{self.value_index}"
 
+    def mark_used(self) -> None:
+        """Do nothing: TensorFlow warns of results that nobody uses, and programs silence it by this."""
+
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
         """Run the tensor in ``session`` or the default session and return its value."""
         return hooks.evaluate(self, feed_dict, self.graph, session)
@@ -319,6 +322,9 @@ class Operation(OpView, metaclass=_OperationType):
     def op_def(self) -> Any:
         """The OpDef of the op's type."""
         return hooks.op_def(self.definition)
+
+    def mark_used(self) -> None:
+        """Do nothing: TensorFlow warns of results that nobody uses, and programs silence it by this."""
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
         """Run the operation in ``session`` or the default session."""

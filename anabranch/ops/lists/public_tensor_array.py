@@ -167,6 +167,9 @@ class TensorArray:
             return convert_to_tensor(self._size, dtypes.int32, name=name or "TensorArraySize")
         return build("TensorListLength", self._flow, name=name or "TensorArraySize")
 
+    def mark_used(self) -> None:
+        """Do nothing: TensorFlow warns of results that nobody uses, and programs silence it by this."""
+
     def close(self, name: str | None = None) -> Operation:
         """An operation that does nothing: a list is freed when nobody needs it."""
         return build("NoOp", name=name or "TensorArrayClose")

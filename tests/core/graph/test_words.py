@@ -53,7 +53,7 @@ def graph() -> object:
         (
             lambda: tf.nn.max_pool(tf.zeros([1, 4, 4, 1]), [1, 2, 2, 1], [1, 1, 1, 1], "FULL"),
             ValueError,
-            "Attr 'padding' passed string 'FULL' not in: \"SAME\", \"VALID\".",
+            "Attr 'padding' of 'MaxPool' Op passed string 'FULL' not in: \"SAME\", \"VALID\".",
         ),
         (lambda: tf.matmul([1.0], [[1.0]]), ValueError, "Shape must be rank 2 but is rank 1"),
         (lambda: tf.constant(1.0).op.get_attr("other"), ValueError, "Operation 'Const' has no attr named 'other'."),

@@ -390,3 +390,12 @@ def test_rows_of_which_nobody_knows_how_many_there_are(tier):
         assert session.run(grown.stack(), {x: [1, 2, 3, 4]}).tolist() == [1, 2, 3, 4]
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"not resizeable and size is: 3(.|\n)*at most 3 rows"):
             session.run(array.stack(), {x: [1, 2, 3, 4]})
+
+
+def test_results_can_be_marked_as_used(session) -> None:
+    array = tf.TensorArray(tf.float32, 1)
+    array.write(0, 1.0).mark_used()
+    array.close().mark_used()
+    tf.Assert(True, ["no"]).mark_used()
+    tf.report_uninitialized_variables().mark_used()
+    assert session.graph is array.flow.graph
