@@ -17,8 +17,11 @@ TIERS = ("host", "xla")
 class _OpView:
     """What a kernel's context shows of the op in messages."""
 
-    def __init__(self, type_name: str):
+    def __init__(self, type_name: str, attrs: dict[str, Any]):
         self.name = self.type = type_name
+        self.definition = opdef.lookup(type_name)
+        self.role = self.definition.role
+        self._attrs = attrs
         self.user_site = None
 
 
@@ -65,7 +68,7 @@ def run_op(type_name: str, *inputs: Any, tier: str = "host", philox: Any = None,
     definition = opdef.lookup(type_name)
     arrays = [value if isinstance(value, np.ndarray) else constants.to_array(value) for value in inputs]
     complete = complete_attrs(type_name, arrays, attrs)
-    view = _OpView(type_name)
+    view = _OpView(type_name, complete)
     if (tier == "xla" and definition.kernel is not None) or kernels.needs_lax(definition):
         results = single_op.run_compiled(definition, arrays, complete, view, philox)
     else:

@@ -261,7 +261,7 @@ _SINGLE = Axis(1, 1, 1, 1, 1, 0)
 
 def covered_axis(axes: Sequence[Axis]) -> int | None:
     """The last dimension that one window covers just so: its entries are channels (words by embedding, last maps)."""
-    whole = [i for i, a in enumerate(axes) if a.window == a.size > 1 and a.dilation == 1 and a.before == 0]
+    whole = [i for i, a in enumerate(axes) if a.window == a.size > 1 and a.dilation == a.out == 1 and a.before == 0]
     return whole[-1] if whole else None
 
 
