@@ -37,7 +37,6 @@ LIBRARIES: dict[str, str] = {
     "python.ops.gmm",
     "contrib.tensor_forest.client": "random_forest eval_metrics",
     "contrib.boosted_trees": "",
-    "contrib.mixed_precision": "",
     "python.estimator": "estimator export model_fn run_config inputs training canned canned.head",
     "python.autograph.converters": "break_statements continue_statements return_statements",
     "python.autograph.core": "converter naming",
@@ -131,6 +130,12 @@ def name_in(module: str, name: str) -> Any:
         return _DATA[name]
     if name in _SHARED_WITH_TRAIN:
         return getattr(importlib.import_module("anabranch").train, name)
+    try:
+        part = importlib.import_module(f"anabranch.{module}")  # of some of these libraries a part is here
+    except ModuleNotFoundError:
+        part = None
+    if part is not None and name in dir(part):
+        return getattr(part, name)
     full = f"{module}.{name}"
     if name.lstrip("_")[:1].isupper():
         return type(name, (Absent,), {"__module__": f"tensorflow.{module}", "absent_name": full})

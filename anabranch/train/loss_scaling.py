@@ -45,6 +45,11 @@ class LossScale(abc.ABC):
             grads: gradients, already divided by the scale; those that are None do not count.
         """
 
+    @property
+    def variables(self) -> list[Any]:
+        """The variables that it has of its own."""
+        return []
+
     @abc.abstractmethod
     def get_config(self) -> dict[str, Any]:
         """The arguments."""
@@ -123,6 +128,11 @@ class DynamicLossScale(LossScale):
         self._good_steps = _counter("good_steps", 0, dtypes.int64)
 
     @property
+    def variables(self) -> list[Any]:
+        """The scale, and the number of steps since it changed."""
+        return [self._scale, self._good_steps]
+
+    @property
     def initial_loss_scale(self) -> float:
         """The first scale."""
         return self._initial
@@ -184,7 +194,8 @@ def all_finite(grads: Sequence[Any]) -> Tensor:
     return build("All", build("Pack", each), [0]) if each else constant(True, dtypes.bool_)
 
 
-def _loss_scale_of(given: Any) -> LossScale:
+def loss_scale_of(given: Any) -> LossScale:
+    """The scale that a program asks for: a `LossScale`, a number, or ``"dynamic"``; ValueError for anything else."""
     if isinstance(given, LossScale):
         return given
     if _is_number(given):
@@ -228,7 +239,7 @@ class MixedPrecisionLossScaleOptimizer(Optimizer):
                 f'"opt" must be an instance of Optimizer, but got: {type(opt)}\n'
                 + errors.message(f"opt={opt!r}", "a tf.train.Optimizer", "tf.train.AdamOptimizer()")
             )
-        self._optimizer, self._loss_scale = opt, _loss_scale_of(loss_scale)
+        self._optimizer, self._loss_scale = opt, loss_scale_of(loss_scale)
         super().__init__(use_locking=opt._use_locking, name=opt._name)
 
     def compute_gradients(
@@ -255,7 +266,7 @@ class MixedPrecisionLossScaleOptimizer(Optimizer):
             colocate_gradients_with_ops,
             grad_loss,
         )
-        return [(None if grad is None else _times(grad, factor), variable) for grad, variable in pairs]
+        return [(None if grad is None else times(grad, factor), variable) for grad, variable in pairs]
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
         """An op that updates the variables if the scale says so, and then the scale."""
@@ -285,9 +296,10 @@ def _as(scale: Tensor, dtype: dtypes.DType) -> Tensor:
     return scale if dtype is dtypes.float32 else build("Cast", scale, DstT=dtype)
 
 
-def _times(grad: Any, factor: Tensor) -> Any:
+def times(grad: Any, factor: Tensor) -> Any:
+    """A gradient times a number, in the gradient's dtype."""
     if isinstance(grad, IndexedSlices):
-        return IndexedSlices(_times(grad.values, factor), grad.indices, grad.dense_shape)
+        return IndexedSlices(times(grad.values, factor), grad.indices, grad.dense_shape)
     return build("Mul", grad, _as(factor, grad.dtype.base))
 
 
@@ -299,16 +311,15 @@ def enable_mixed_precision_graph_rewrite(opt: Optimizer, loss_scale: Any = "dyna
     every device. To compute in half precision, cast to tf.bfloat16 or tf.float16 in the program.
 
     Args:
-        opt: an optimizer.
+        opt: an optimizer of ``tf.train`` or ``tf.keras``.
         loss_scale: a `LossScale`, a number, or ``"dynamic"``.
 
     Raises:
-        ValueError: no optimizer, or one whose loss is scaled already. NotImplementedError: one of ``tf.keras``.
+        ValueError: no optimizer, or one whose loss is scaled already.
     """
-    if not isinstance(opt, Optimizer) and hasattr(opt, "get_gradients"):
-        raise NotImplementedError(
-            errors.message(f"opt={opt!r}, of tf.keras", "a tf.train.Optimizer", "tf.train.AdamOptimizer()")
-        )
+    of_keras = getattr(opt, "_with_loss_scale", None)
+    if of_keras is not None:
+        return of_keras(loss_scale)
     if not isinstance(opt, Optimizer):
         raise ValueError(
             f'"opt" must be an instance of a tf.train.Optimizer or a tf.keras.optimizers.Optimizer, but got: {opt}\n'

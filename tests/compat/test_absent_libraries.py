@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -79,3 +80,18 @@ def test_check_reports_them_as_missing() -> None:
     )
     findings = {finding.line: finding.symbol for finding in check.check_source(program)}
     assert findings == {2: "tf.contrib.tpu", 3: "tf.estimator"}
+
+
+def test_the_parts_that_are_here_are_given(tf: Any) -> None:
+    for library in absent_libraries.LIBRARIES:
+        try:
+            part = importlib.import_module(f"anabranch.{library}")
+        except ModuleNotFoundError:
+            continue
+        for name in dir(part):
+            item = getattr(part, name)
+            if not name.startswith("_") and not isinstance(item, types.ModuleType):
+                assert getattr(importlib.import_module(f"tensorflow.{library}"), name) is item
+    assert tf.contrib.factorization.WALSModel is anabranch.contrib.factorization.WALSModel
+    manager = tf.contrib.mixed_precision.FixedLossScaleManager(8.0)
+    assert type(manager) is anabranch.contrib.mixed_precision.FixedLossScaleManager

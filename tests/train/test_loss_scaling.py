@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.eager import mode
 
 LOSSES = [1.0, 1.0, np.inf, 1.0, np.nan, np.inf, np.inf, np.inf, 1.0, 1.0, 1.0]
 # What TensorFlow 1.15.5 has after each of these steps: scale, good steps, global step, the variable.
@@ -96,6 +97,66 @@ def test_what_is_refused(make, words):
         make()
 
 
-def test_optimizers_of_keras_are_refused_for_now():
-    with tf.Graph().as_default(), pytest.raises(NotImplementedError, match=r"of tf\.keras"):
-        EXPERIMENTAL.enable_mixed_precision_graph_rewrite(tf.keras.optimizers.SGD(0.1))
+KERAS = tf.keras.mixed_precision.experimental
+
+
+# What TensorFlow 1.15.5 has after each step of a tape on the sum of squares: scaled loss, variable, scale, iterations.
+@pytest.mark.parametrize(
+    ("scale", "steps"),
+    [
+        (
+            lambda: EXPERIMENTAL.DynamicLossScale(64.0, 2),
+            [(320.0, 0.8, 64, 1), (204.8, 0.64, 128, 2), (262.144, 0.512, 128, 3), (167.77214, 0.512, 64, 3)],
+        ),
+        (
+            lambda: 128,
+            [(640.0, 0.8, 128, 1), (409.6, 0.64, 128, 2), (262.144, 0.512, 128, 3), (167.77214, -np.inf, 128, 4)],
+        ),
+    ],
+)
+def test_optimizers_of_keras_where_ops_run_at_once(scale, steps):
+    with mode.eager_mode():
+        v = tf.Variable([1.0, 2.0])
+        optimizer = KERAS.LossScaleOptimizer(tf.keras.optimizers.SGD(0.1), scale())
+        for number, wanted in enumerate(steps):
+            with tf.GradientTape() as tape:
+                scaled = optimizer.get_scaled_loss(tf.reduce_sum(v * v))
+            (slope,) = optimizer.get_unscaled_gradients(tape.gradient(scaled, [v]))
+            optimizer.apply_gradients([(slope * (np.inf if number == 3 else 1.0), v)])
+            found = (float(scaled), v.numpy()[0], float(optimizer.loss_scale()), int(optimizer.iterations))
+            np.testing.assert_allclose(found, wanted, rtol=1e-6)
+        assert optimizer.lr.numpy() == np.float32(0.1)
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_models_train_with_a_scaled_loss(eager):
+    x = np.linspace(0.0, 1.0, 24, dtype=np.float32).reshape(8, 3)
+    with mode.eager_mode() if eager else tf.Graph().as_default():
+        histories = []
+        for scale in (None, EXPERIMENTAL.DynamicLossScale(1024.0, increment_period=3)):
+            model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(3,), kernel_initializer="ones")])
+            adam = tf.keras.optimizers.Adam(0.05)
+            optimizer = adam if scale is None else KERAS.LossScaleOptimizer(adam, scale)
+            model.compile(optimizer, "mse")
+            histories.append(model.fit(x, x[:, :1], epochs=5, batch_size=4, shuffle=False, verbose=0).history["loss"])
+        np.testing.assert_allclose(histories[1], histories[0], rtol=1e-5)
+        assert tf.keras.backend.get_value(scale()) == 8192.0
+        before = model.get_weights()[0]
+        model.train_on_batch(np.full((4, 3), np.inf, np.float32), x[:4, :1])
+        np.testing.assert_array_equal(model.get_weights()[0], before)
+        assert tf.keras.backend.get_value(scale()) == 4096.0
+        assert tf.keras.backend.get_value(optimizer.iterations) == 10
+        assert len(optimizer.weights) == 5
+
+
+def test_what_keras_does_not_scale():
+    with tf.Graph().as_default():
+        sgd = tf.keras.optimizers.SGD
+        scaled = EXPERIMENTAL.enable_mixed_precision_graph_rewrite(sgd(0.1))
+        assert type(scaled) is KERAS.LossScaleOptimizer
+        with pytest.raises(ValueError, match="does not support wrapping optimizers with a clipnorm"):
+            KERAS.LossScaleOptimizer(sgd(0.1, clipnorm=1.0), 8)
+        with pytest.raises(ValueError, match='"opt" must be an instance of OptimizerV2'):
+            KERAS.LossScaleOptimizer(tf.train.GradientDescentOptimizer(0.1), 8)
+        with pytest.raises(NotImplementedError, match="is not yet implemented for LossScaleOptimizers"):
+            scaled.get_config()

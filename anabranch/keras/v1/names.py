@@ -147,6 +147,7 @@ _NAMES: dict[str, dict[str, Any]] = {
     },
     "losses": {**_of(losses), "Reduction": losses.Reduction, "_registry": losses.registry},
     "metrics": {**_of(metrics), **_of(confusion), "_registry": metrics.registry},
+    "mixed_precision.experimental": {"LossScaleOptimizer": optimizers.LossScaleOptimizer},
     "models": _MODELS,
     "optimizers": {
         **{name: item for name, item in optimizers.registry.objects.items() if name[0].isupper()},

@@ -357,11 +357,15 @@ class EagerSteps:
         def train(inputs: Any, targets: Any, weights: Any) -> Any:
             params = list(self.model._collected_trainable_weights)
             optimizer = self.compiled.optimizer
+            scales = isinstance(optimizer, optimizers.LossScaleOptimizer)
             with tf.GradientTape() as tape:
                 with state.frozen_layers(self.model._frozen_layers):
                     total, reported = self._loss(inputs, targets, weights, True)
-            gradients = tape.gradient(total, params)
-            if hasattr(optimizer, "_clipped"):
+                scaled = optimizer.get_scaled_loss(total) if scales else total
+            gradients = tape.gradient(scaled, params)
+            if scales:
+                gradients = optimizer.get_unscaled_gradients(gradients)
+            elif hasattr(optimizer, "_clipped"):
                 gradients = [None if g is None else optimizer._clipped(g) for g in gradients]
             optimizer.apply_gradients(zip(gradients, params, strict=True))
             return [total, *reported]

@@ -3,5 +3,6 @@
 from anabranch.keras.v1.optimizers import rules
 from anabranch.keras.v1.optimizers.base import Optimizer, registry
 from anabranch.keras.v1.optimizers.identifiers import TFOptimizer, deserialize, get, serialize
+from anabranch.keras.v1.optimizers.loss_scales import LossScaleOptimizer
 
-__all__ = ["Optimizer", "TFOptimizer", "deserialize", "get", "registry", "rules", "serialize"]
+__all__ = ["LossScaleOptimizer", "Optimizer", "TFOptimizer", "deserialize", "get", "registry", "rules", "serialize"]
