@@ -23,7 +23,7 @@ class LossScaleOptimizer(Optimizer):
         loss_scale: a `tf.train.experimental.LossScale`, a number, or ``"dynamic"``.
 
     Raises:
-        ValueError: ``opt`` is not an optimizer of ``tf.keras``, or clips gradients; or ``loss_scale`` is something else.
+        ValueError: ``opt`` is not an optimizer of ``tf.keras``, or clips gradients, or ``loss_scale`` is another thing.
 
     Example:
         >>> import anabranch as tf
