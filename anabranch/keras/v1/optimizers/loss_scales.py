@@ -70,7 +70,7 @@ class LossScaleOptimizer(Optimizer):
 
     def get_unscaled_gradients(self, grads: Any) -> list[Any]:
         """Gradients divided by the scale; those that are None stay so."""
-        factor = 1.0 / self._loss_scale()
+        factor = tf.reciprocal(self._loss_scale())
         return [None if grad is None else loss_scaling.times(grad, factor) for grad in grads]
 
     # --------------------------------------------------------------------------------------------------------- updates
