@@ -213,6 +213,10 @@ def highest(dtype: Any) -> Any:
     return dtypes.as_dtype(dtype).max
 
 
+_WIDE_ROWS = 8
+"""Elements of a row from which on rows are sorted by their segments."""
+
+
 def _unsorted_kernel(mode: str, ufunc: Any, start: Any) -> Any:
     def kernel(ctx, inputs, attrs):
         data, ids, count = inputs
@@ -243,8 +247,11 @@ def _unsorted_kernel(mode: str, ufunc: Any, start: Any) -> Any:
                 flat, wide = flat[used], wide[used]
             if ufunc is np.add:
                 row_sums.add_to_rows(out, flat, wide)
-            else:
+            elif wide.size < _WIDE_ROWS * len(flat):
                 ufunc.at(out, flat, wide)
+            else:  # an inner loop for each element takes longer than to sort rows
+                order = np.argsort(flat, kind="stable")
+                out = ufunc(out, reduce_sorted(ufunc, wide.take(order, 0), flat[order], rows, first))
             return out.astype(data.dtype)
         where = xp.where((flat < 0) | (flat >= rows), rows, flat)
         return getattr(out.at[where], mode)(wide, mode="drop").astype(data.dtype)

@@ -289,3 +289,41 @@ def test_products_that_begin_with_a_transposed_matrix(shape, dtype, tier):
     a, b = sample(inner, rows).astype(dtype), sample(inner, columns, seed=1).astype(dtype)
     found = run_op("MatMul", a, b, transpose_a=True, tier=tier)
     np.testing.assert_allclose(found, a.T @ b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "options"),
+    [
+        ((300, 4, 4), (300, 4, 4), {}),
+        ((20, 30, 4, 4), (30, 4, 5), {}),
+        ((300, 7, 1, 3, 4), (1, 7, 2, 3, 5), {"adjoint_a": True}),
+        ((300, 5, 16), (300, 64, 16), {"transpose_b": True}),
+        ((300, 1, 2), (300, 2, 2), {}),
+        ((2, 300, 3, 1), (1, 1, 1, 3), {}),
+    ],
+)
+def test_many_small_matrices(left, right, options):
+    random = np.random.RandomState(0)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in (left, right))
+    given = [tf.placeholder(tf.float32, left), tf.placeholder(tf.float32, right)]
+    product = tf.matmul(*given, **options)
+    slopes = tf.gradients(product, given, tf.cos(product))
+    found = {}
+    for tier in ("interpreted", "compiled"):
+        with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            found[tier] = session.run([product, *slopes], dict(zip(given, (a, b), strict=True)))
+    wide = [x.astype(np.float64) for x in (a, b)]
+    wide = [np.swapaxes(wide[0], -1, -2) if "adjoint_a" in options else wide[0], wide[1]]
+    wide[1] = np.swapaxes(wide[1], -1, -2) if options.get("transpose_b") else wide[1]
+    np.testing.assert_allclose(found["compiled"][0], wide[0] @ wide[1], rtol=1e-4, atol=1e-5)
+    for one, other in zip(found["compiled"], found["interpreted"], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+    a.flat[0], b.flat[1] = np.nan, np.inf
+    with tf.Session(config=tf.SessionOptions(tier="compiled")) as session, np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(
+            np.isfinite(session.run(product, dict(zip(given, (a, b), strict=True)))),
+            np.isfinite(
+                (np.swapaxes(a, -1, -2) if "adjoint_a" in options else a)
+                @ (np.swapaxes(b, -1, -2) if options.get("transpose_b") else b)
+            ),
+        )

@@ -234,3 +234,18 @@ def test_runs_of_rows(lengths, dtype):
         assert result.dtype == data.dtype
         np.testing.assert_allclose(result.astype(np.float64), expected, rtol=1e-6)
     np.testing.assert_array_equal(data, given)
+
+
+@pytest.mark.parametrize("kind", ["max", "min", "prod"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float16])
+def test_unsorted_rows_of_any_width(kind, dtype):
+    random = np.random.RandomState(0)
+    ids = random.randint(-1, 9, 50)
+    for width in (1, 3, 8, 40):
+        data = random.randint(-3, 4, (50, width)).astype(dtype)
+        if np.dtype(dtype).kind == "f":
+            data[3, 0], data[7, 0] = -np.inf, np.nan
+        operands = data, ids.astype(np.int32), np.int32(10)
+        name = f"UnsortedSegment{kind.capitalize()}"
+        here, there = (run_op(name, *operands, tier=tier) for tier in TIERS)
+        np.testing.assert_array_equal(here, there)

@@ -364,10 +364,13 @@ def _at_first(x: Any, y: Any, g: Any, dimension: int) -> Any:
 
 
 def _whole_hit(ctx: Any, x: Any, y: Any, dimension: int) -> Any:
-    xp = ctx.xp
-    hit = (x >= y) | ~(y > least(x.dtype)) if has_nan(x.dtype) else x >= y
-    place = xp.argmax(hit, axis=dimension, keepdims=True).astype(np.int32)
-    numbers = xp.arange(x.shape[dimension], dtype=np.int32).reshape((-1,) + (1,) * (x.ndim - dimension - 1))
+    """Where the first entry along a dimension is that reaches the maximum ``y``.
+
+    It has the least number of those that do: under XLA a least number is quicker than the place of a greatest one.
+    """
+    xp, count = ctx.xp, x.shape[dimension]
+    numbers = xp.arange(count, dtype=np.int32).reshape((-1,) + (1,) * (x.ndim - dimension - 1))
+    place = xp.min(xp.where(x < y, np.int32(count), numbers), axis=dimension, keepdims=True)
     return numbers == place
 
 
