@@ -81,7 +81,21 @@ class ExportSavedModelApiVersion(enum.Enum):
     V2 = 2
 
 
-_DATA = {one.__name__: one for one in (ModeKeys, InputPipelineConfig, ExportSavedModelApiVersion)}
+class TpuContext:
+    """What is computed on TPUs: nothing here, so that there are no shards, and libraries go on without."""
+
+    number_of_shards = None
+
+
+def get_tpu_context() -> TpuContext:
+    """The context of the computation that is being built."""
+    return TpuContext()
+
+
+_DATA: dict[str, Any] = {
+    one.__name__: one
+    for one in (ModeKeys, InputPipelineConfig, ExportSavedModelApiVersion, TpuContext, get_tpu_context)
+}
 
 
 def library_of(module: str) -> str | None:

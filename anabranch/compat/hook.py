@@ -231,6 +231,18 @@ def _is_imported() -> bool:
     return asking is not None and asking.f_code.co_name == "_find_and_load_unlocked"
 
 
+def _is_named_in_from() -> bool:
+    """Whether a module is looked for because a ``from ... import`` names it."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "importlib._bootstrap" and frame.f_code.co_name == "_handle_fromlist":
+            return True
+        if frame.f_globals.get("__name__") not in ("importlib._bootstrap", __name__):
+            return False
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
 class Finder:
     """Find ``tensorflow`` and what is below it."""
 
@@ -254,7 +266,9 @@ class Finder:
                     name=fullname,
                 )
             # Without a `name`: importlib would replace the text by one without advice.
-            raise ModuleNotFoundError(f"No module named {fullname!r}\n" + versions.explain(module))
+            # `from a import b` drops an error that names `a.b`, and with it the advice; others ask whose error it is.
+            named = None if _is_named_in_from() else fullname
+            raise ModuleNotFoundError(f"No module named {fullname!r}\n" + versions.explain(module), name=named)
         return importlib.machinery.ModuleSpec(fullname, Finder, is_package=True)  # type: ignore[arg-type]
 
     @staticmethod

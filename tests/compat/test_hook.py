@@ -60,6 +60,7 @@ def test_functions_are_found_by_their_paths(tf: Any) -> None:
     assert pydoc.locate("tensorflow.identity") is anabranch.identity
     assert pydoc.locate("tensorflow.nn.relu") is anabranch.nn.relu
     assert pydoc.locate("tensorflow.contrib.rnn.LSTMCell") is anabranch.contrib.rnn.LSTMCell
+    assert pydoc.locate("tensorflow.relu") is None  # libraries ask for a name under several paths
     with pytest.raises(ModuleNotFoundError, match="Instead: from tensorflow import identity") as refused:
         importlib.import_module("tensorflow.identity")
     assert refused.value.name == "tensorflow.identity"

@@ -74,7 +74,9 @@ def _is_nested(x: Any) -> bool:
 
 def _array(x: Any) -> Any:
     if isinstance(x, (tf.Tensor, tf.Variable)):
-        return x.numpy() if hasattr(x, "numpy") and state.is_eager() else x
+        if not (hasattr(x, "numpy") and state.is_eager()):
+            return tf.expand_dims(x, -1) if isinstance(x, tf.Tensor) and x.shape.ndims == 1 else x
+        x = x.numpy()
     if type(x).__module__.startswith("pandas"):
         x = x.values
     if hasattr(x, "tocsr") or type(x).__name__ in {"HDF5Matrix", "SparseTensorValue", "SparseTensor"}:

@@ -18,6 +18,7 @@ from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import state
 from anabranch.keras.v1.objects import Registry
 from anabranch.keras.v1.optimizers import schedules
+from anabranch.keras.v1.optimizers.written import Written, started
 from anabranch.variables import replica_frames, tracking
 
 registry = Registry("optimizer")
@@ -33,7 +34,7 @@ class _InReplicas:
         return self._apply(pairs, name)
 
 
-class Optimizer:
+class Optimizer(Written):
     """Base of optimizers.
 
     Args:
@@ -61,7 +62,7 @@ class Optimizer:
         self._slots: dict[str, dict[int, Any]] = {}
         self._weights: list[Any] = []
         self._iterations: Any = None
-        self._created = False
+        self._hypers_created = False
         for clip in ("clipnorm", "clipvalue"):
             if kwargs.get(clip) is not None and kwargs[clip] < 0:
                 raise ValueError(
@@ -69,7 +70,8 @@ class Optimizer:
                     + errors.message(f"{clip}={kwargs[clip]}", "a number of 0 or more", f"{clip}=1.0")
                 )
             setattr(self, clip, kwargs.get(clip))
-        self._set_hyper("decay", kwargs.get("decay") or 0.0)
+        self._initial_decay = kwargs.get("decay") or 0.0
+        self._set_hyper("decay", self._initial_decay)
 
     # ------------------------------------------------------------------------------------------------- hyperparameters
 
@@ -81,12 +83,13 @@ class Optimizer:
         else:
             self._hyper[name] = value
 
-    def _get_hyper(self, name: str) -> Any:
+    def _get_hyper(self, name: str, dtype: Any = None) -> Any:
         self._create_hypers()
         value = self._hyper[name]
         if isinstance(value, schedules.LearningRateSchedule):
             return value
-        return value() if callable(value) and not isinstance(value, (tf.Tensor, tf.Variable)) else value
+        value = value() if callable(value) and not isinstance(value, (tf.Tensor, tf.Variable)) else value
+        return value if dtype is None else tf.cast(value, dtype)
 
     def __getattr__(self, name: str) -> Any:
         name = "learning_rate" if name == "lr" else name
@@ -102,9 +105,9 @@ class Optimizer:
             object.__setattr__(self, name, value)
 
     def _create_hypers(self) -> None:
-        if self._created:
+        if self._hypers_created:
             return
-        self._created = True
+        self._hypers_created = True
         with tf.init_scope():
             _ = self.iterations
             for name, value in sorted(self._hyper.items()):
@@ -113,8 +116,8 @@ class Optimizer:
                 self._hyper[name] = self._variable(name, np.float32(value))
         tracking.joined()
 
-    def _variable(self, name: str, value: Any) -> Any:
-        variable = tf.Variable(value, name=name, trainable=False, use_resource=True)
+    def _variable(self, name: str, value: Any, trainable: bool = False) -> Any:
+        variable = tf.Variable(value, name=name, trainable=trainable, use_resource=True)
         state.track_variable(variable)
         return variable
 
@@ -179,6 +182,8 @@ class Optimizer:
         if id(var) not in made:
             value = self.slots.get(slot_name, 0.0)
             name = f"{var.name.partition(':')[0]}/{slot_name}"
+            if slot_name not in self.slots and initializer != "zeros":
+                initializer = started(initializer, K.dims(var.shape), var.dtype.base_dtype)
             if isinstance(initializer, str):
                 initializer = np.full(K.dims(var.shape), value, var.dtype.base_dtype.as_numpy_dtype)
             with tf.init_scope():
@@ -279,8 +284,9 @@ class Optimizer:
             if merged is not NotImplemented:
                 return merged
         with tf.name_scope(self._name):
+            self._create_hypers()
             self._create_slots([var for _, var in pairs])
-            ops = self._apply_all(pairs)
+            ops = self._apply_own(pairs) if self._has_own_rule else self._apply_all(pairs)
             with tf.control_dependencies([] if state.is_eager() else ops):
                 return tf.assign_add(self.iterations, 1, name=name)
 
@@ -332,6 +338,8 @@ class Optimizer:
         for clip in ("clipnorm", "clipvalue"):
             if getattr(self, clip) is not None:
                 config[clip] = getattr(self, clip)
+        if self._has_own_rule:
+            return config  # a program's class adds its own
         for name in sorted(self._hyper, key=lambda name: {"learning_rate": 0, "decay": 1}.get(name, 2)):
             value = self._hyper[name]
             if isinstance(value, schedules.LearningRateSchedule):
