@@ -21,6 +21,8 @@ from anabranch.core.graph.default_graph import get_default_graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, nest, shapes
+from anabranch.ops.array.cast import cast
+from anabranch.ops.array.public_shapes import shape
 from anabranch.variables.partitioned import PartitionedVariable
 from anabranch.variables.scope import variable_scope
 from anabranch.variables.scope_state import VariableScope, get_variable_scope
@@ -343,7 +345,9 @@ class Layer(AutoTrackable):
             if self._activity_regularizer is not None:
                 for output in nest.flatten(outputs):
                     with name_scope("ActivityRegularizer"):
-                        self.add_loss(self._activity_regularizer(output), inputs=inputs)
+                        loss = convert_to_tensor(self._activity_regularizer(output))
+                        batch = cast(shape(output)[0], loss.dtype.base)
+                        self.add_loss(loss / batch, inputs=inputs)
         if builder.home.defers:
             self._calls.append((inputs, outputs))
         _add_new(self.updates, GraphKeys.UPDATE_OPS, builder)

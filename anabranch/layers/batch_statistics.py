@@ -61,9 +61,9 @@ def checked_options(renorm_clipping: Any, virtual_batch_size: int | None, adjust
 
 
 _COUNTED_BESIDES = {
-    (True, True): 4,
+    (True, True): 3,
     (True, False): 1,
-    (True, None): 1,
+    (True, None): 0,
     (False, True): -1,
     (False, False): -1,
     (False, None): 11,

@@ -8,7 +8,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
-from anabranch.core.graph.random_seed import OperationCount
+from anabranch.core.graph.random_seed import OperationCount, count_more
 from anabranch.core.values import dimensions, shapes
 from anabranch.layers.arguments import ZEROS, activation_of, channels_first, function_of, initializer_of, known_size
 from anabranch.layers.base import InputSpec, Layer
@@ -144,6 +144,7 @@ class Dropout(Layer):
         """The inputs with elements dropped if ``training`` (a bool or a boolean scalar tensor) holds."""
 
         def dropped() -> Any:
+            count_more(self.noise_shape is not None)
             return dropout(inputs, noise_shape=self.noise_shape, seed=self.seed, rate=self.rate)
 
         result: Tensor = smart_cond(False if training is None else training, dropped, lambda: identity(inputs))

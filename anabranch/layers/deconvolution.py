@@ -6,7 +6,7 @@ from typing import Any
 
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
-from anabranch.core.graph.random_seed import OperationCount, count_more
+from anabranch.core.graph.random_seed import OperationCount
 from anabranch.core.values import dimensions
 from anabranch.layers.arguments import ZEROS, function_of, initializer_of, op_format
 from anabranch.layers.convolution import Convolution, KernelConvolution
@@ -94,7 +94,6 @@ class _Separable(Convolution):
 
     def call(self, inputs: Tensor) -> Tensor:
         """The convolved inputs, with bias and activation."""
-        count_more(2)  # the dilations, twice
         inputs, padding = self._padded(inputs)
         depthwise, pointwise = self.depthwise_kernel, self.pointwise_kernel
         strides, rates, place = list(self.strides), list(self.dilation_rate), None

@@ -182,7 +182,7 @@ def compute_weighted_loss(
         # TensorFlow asks for more shapes, and more often whether weights are there.
         counting = reduction == Reduction.SUM_BY_NONZERO_WEIGHTS
         if weights.shape.ndims == 0:
-            count_more(17 if counting else 6)
+            count_more(17 if counting else 8 if reduction in (Reduction.MEAN, Reduction.SUM_OVER_BATCH_SIZE) else 6)
         elif counting and weights.shape.is_fully_defined() and losses.shape.is_fully_defined():
             count_more(7 if weights.shape.as_list() == losses.shape.as_list() else 16)
         add_loss(loss, loss_collection)

@@ -15,6 +15,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import control_dependencies, name_scope
+from anabranch.core.graph.random_seed import count_more, counted_as
 from anabranch.core.values import dtypes, nest, shapes
 from anabranch.ops.array.public_indexing import reverse, reverse_sequence
 from anabranch.ops.control.public_while import while_loop
@@ -40,7 +41,8 @@ def transposed(x: Any) -> Any:
                 "tf.expand_dims(x, 0)",
             )
         )
-    return build("Transpose", x, [1, 0, *range(2, len(shape))], name="transpose")  # fetched as `rnn/transpose_1`
+    with counted_as(8):  # of an order that TensorFlow computes
+        return build("Transpose", x, [1, 0, *range(2, len(shape))], name="transpose")  # fetched as `rnn/transpose_1`
 
 
 def best_effort_batch(flat_input: list[Any]) -> Any:
@@ -246,6 +248,9 @@ def _over_time(
         for tensor in flat
     ]
 
+    count_more(12 + 6 * (length is not None))  # arrays and their sizes, which TensorFlow computes
+    fixed = isinstance(batch, int)
+
     def step(time: Any, written: tuple[Tensor, ...], state: Any) -> Any:
         read = []
         for source, tensor in zip(sources, flat, strict=True):
@@ -291,6 +296,7 @@ def _over_time(
                 name="TensorArrayGatherV3",
             )
         whole.set_shape([steps, known_batch, *size])
+        count_more(7 + fixed)
         outputs.append(whole)
     return nest.pack_sequence_as(cell.output_size, outputs), final
 

@@ -22,14 +22,19 @@ _MAX_INT32 = 2**31 - 1
 
 
 @contextlib.contextmanager
-def counted_as(number: int) -> Iterator[None]:
-    """A block whose operations count as ``number`` for the seeds behind it."""
+def counted_as(number: int, captures: bool = True) -> Iterator[None]:
+    """A block whose operations count as ``number`` for the seeds behind it.
+
+    ``captures`` says whether what is captured from outside a body is more: TensorFlow, too, has an operation for each.
+    """
     builder = current_builder()
     if not builder.defers:  # where ops run at once each asks for a seed of its own
         yield
         return
-    before = builder._last_id
+    before, captured = builder._last_id, builder._captured
     yield
+    if captures:
+        number += builder._captured - captured
     builder._count(before + number - builder._last_id)
 
 

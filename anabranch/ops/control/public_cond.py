@@ -103,7 +103,7 @@ def cond(
         count_more(_SWITCHES)
         taken = build_branch(graph, true_fn, "true", "true_fn", site)
         other = build_branch(graph, false_fn, "false", "false_fn", site, done=False)
-        with counted_as(len(taken.body.outputs)):  # TensorFlow merges each
+        with counted_as(len(taken.body.outputs), captures=False):  # TensorFlow merges each
             return _conditional([taken, other], ["true_fn", "false_fn"], [true_fn, false_fn], strict, scope, site, pred)
 
 

@@ -268,7 +268,7 @@ class _Builder:
         self._build_condition(condition, limit)
         self._build_body(loop, most)
         both = len(condition.captures.keys() & loop.captures.keys())  # captured once
-        with counted_as(self.count - both):  # next values; exits are made of what is returned
+        with counted_as(self.count - both, captures=False):  # next values; exits are made of what is returned
             captured = body_ops.line_up([condition, loop])
             for outer in captured:
                 loop.outputs.append(loop.captures[outer])

@@ -12,11 +12,12 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.graph.random_seed import count_more
+from anabranch.core.graph.random_seed import counted_as
 from anabranch.core.values import dtypes
 from anabranch.ops.array.cast import saturate_cast
 from anabranch.ops.control.public_dependencies import with_dependencies
 from anabranch.ops.image import codecs, colour  # noqa: F401 - imported for the ops that they define
+from anabranch.ops.image.public_geometry import count_check
 from anabranch.ops.math.public_assert import assert_non_negative
 from anabranch.ops.math.public_reduce import reduce_mean
 from anabranch.ops.random.public import random_uniform
@@ -47,9 +48,13 @@ def decode_image(
     expand_animations: bool = True,
 ) -> Tensor:
     """The pixels of a JPEG, PNG, GIF or BMP file; all frames of a GIF unless ``expand_animations`` is false."""
-    return build(
-        "DecodeImage", contents, channels=channels or 0, dtype=dtype, expand_animations=expand_animations, name=name
-    )
+    dtype = dtypes.as_dtype(dtype)
+    channels = channels or 0
+    contents = convert_to_tensor(contents, dtypes.string)
+    with counted_as(76 if dtype is dtypes.uint8 else 84):  # TensorFlow's choice among the formats
+        return build(
+            "DecodeImage", contents, channels=channels, dtype=dtype, expand_animations=expand_animations, name=name
+        )
 
 
 @public("image.is_jpeg", "io.is_jpeg")
@@ -103,6 +108,12 @@ def _as_float(image: Any) -> tuple[Tensor, Any]:
     return convert_image_dtype(image, dtypes.float32), image.dtype.base
 
 
+def _number(value: Any, dtype: Any) -> Tensor:
+    """A number as a tensor of a dtype; a tensor of that dtype as it is."""
+    number = convert_to_tensor(value)
+    return number if number.dtype.base is dtype else build("Cast", number, DstT=dtype)
+
+
 @public("image.adjust_brightness")
 def adjust_brightness(image: Any, delta: Any) -> Tensor:
     """An image with ``delta`` added; integers count as numbers in [0, 1]."""
@@ -113,7 +124,7 @@ def adjust_brightness(image: Any, delta: Any) -> Tensor:
             if image.dtype.base in (dtypes.float16, dtypes.float32)
             else convert_image_dtype(image, dtypes.float32)
         )
-        added = build("Add", floats, build("Cast", convert_to_tensor(delta), DstT=floats.dtype.base), name=name)
+        added = build("Add", floats, _number(delta, floats.dtype.base), name=name)
         return convert_image_dtype(added, image.dtype.base, saturate=True)
 
 
@@ -122,7 +133,7 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
     """``(x - mean) * contrast_factor + mean`` by image and channel."""
     with name_scope(None, "adjust_contrast", [images, contrast_factor]):
         floats, kind = _as_float(images)
-        factor = build("Cast", convert_to_tensor(contrast_factor), DstT=dtypes.float32)
+        factor = _number(contrast_factor, dtypes.float32)
         return convert_image_dtype(build("AdjustContrastv2", floats, factor), kind, saturate=True)
 
 
@@ -154,7 +165,8 @@ def adjust_gamma(image: Any, gamma: Any = 1.0, gain: Any = 1.0) -> Tensor:
         floats, kind = _as_float(image)
         if isinstance(gamma, Tensor):
             text = "Gamma should be a non-negative real number."
-            floats = with_dependencies([assert_non_negative(gamma, message=text)], floats)
+            with counted_as(6):
+                floats = with_dependencies([assert_non_negative(gamma, message=text)], floats)
         return convert_image_dtype(build("Pow", floats, gamma) * gain, kind, saturate=True)
 
 
@@ -178,18 +190,14 @@ def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> 
             "max_delta must be non-negative.\n"
             + errors.message(f"max_delta={max_delta}", "a number of 0 or more", "max_delta=0.2")
         )
-    delta = random_uniform([], -max_delta, max_delta, seed=seed)
-    count_more(-1)
-    return adjust_brightness(image, delta)
+    return adjust_brightness(image, random_uniform([], -max_delta, max_delta, seed=seed))
 
 
 @public("image.random_contrast")
 def random_contrast(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
     """An image whose contrast is multiplied by a random factor from [lower, upper)."""
     _range(lower, upper, "random_contrast")
-    factor = random_uniform([], lower, upper, seed=seed)
-    count_more(-1)
-    return adjust_contrast(image, factor)
+    return adjust_contrast(image, random_uniform([], lower, upper, seed=seed))
 
 
 @public("image.random_saturation")
@@ -269,8 +277,9 @@ def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
     with name_scope(name, "rgb_to_grayscale", [images]) as scope:
         images = convert_to_tensor(images, name="images")
         floats = convert_image_dtype(images, dtypes.float32)
-        weights = convert_to_tensor(np.array([0.2989, 0.587, 0.114], np.float32))
-        grey = build("Sum", build("Mul", floats, weights), [-1], keep_dims=True)
+        with counted_as(14 if floats.shape.is_fully_defined() else 28 if floats.shape.ndims is not None else 36):
+            weights = convert_to_tensor(np.array([0.2989, 0.587, 0.114], np.float32))
+            grey = build("Sum", build("Mul", floats, weights), [-1], keep_dims=True)
         if images.shape.ndims is not None:
             grey.set_shape([*images.shape.as_list()[:-1], 1])
         return convert_image_dtype(grey, images.dtype.base, name=scope)
@@ -289,24 +298,31 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
                     "tf.image.rgb_to_grayscale(images)",
                 )
             )
-        if images.shape.ndims is not None:
-            return build("Tile", images, [1] * (images.shape.ndims - 1) + [3], name=scope)
-        last = build("Sub", build("Rank", images), 1)
-        times = build("ConcatV2", [build("Fill", build("ExpandDims", last, 0), 1), [3]], 0)
-        return build("Tile", images, times, name=scope)
+        with counted_as(14 if images.shape.is_fully_defined() else 46):
+            return _tripled(images, scope)
+
+
+def _tripled(images: Tensor, scope: str) -> Tensor:
+    if images.shape.ndims is not None:
+        return build("Tile", images, [1] * (images.shape.ndims - 1) + [3], name=scope)
+    last = build("Sub", build("Rank", images), 1)
+    times = build("ConcatV2", [build("Fill", build("ExpandDims", last, 0), 1), [3]], 0)
+    return build("Tile", images, times, name=scope)
 
 
 @public("image.per_image_standardization", "image.per_image_whitening")
 def per_image_standardization(image: Any) -> Tensor:
     """Each image less its mean, divided by its deviation, but at least by one over the root of its size."""
-    with name_scope(None, "per_image_standardization", [image]) as scope:
-        image = build("Cast", convert_to_tensor(image, name="image"), DstT=dtypes.float32)
+    image = convert_to_tensor(image, name="image")
+    converted = image.dtype.base not in (dtypes.float16, dtypes.float32)
+    number = count_check(image) + (31 if converted else 22)
+    with name_scope(None, "per_image_standardization", [image]) as scope, counted_as(number):
+        image = _number(image, dtypes.float32)
         mean = reduce_mean(image, [-3, -2, -1], keepdims=True)
         variance = reduce_mean(build("Square", image - mean), [-3, -2, -1], keepdims=True)
         size = build("Cast", build("Prod", build("Shape", image)[-3:], [0]), DstT=dtypes.float32)
         least = build("Rsqrt", size)
         deviation = build("Maximum", build("Sqrt", variance), least)
-        count_more(3)
         return build("RealDiv", image - mean, deviation, name=scope)
 
 
@@ -337,7 +353,7 @@ def psnr(a: Any, b: Any, max_val: float, name: str | None = None) -> Tensor:
         max_val: the span of their values: 255 for bytes, 1.0 for floats.
         name: of the op.
     """
-    with name_scope(name, "PSNR", [a, b]):
+    with name_scope(name, "PSNR", [a, b]), counted_as(35):
         a, b = convert_to_tensor(a), convert_to_tensor(b)
         span = convert_image_dtype(convert_to_tensor(max_val, a.dtype.base), dtypes.float32)
         a, b = convert_image_dtype(a, dtypes.float32), convert_image_dtype(b, dtypes.float32)

@@ -5,7 +5,8 @@ Images are ``[height, width, channels]`` or ``[batch, height, width, channels]``
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,12 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public, publish_as
 from anabranch.core.contract.inference import partial_value
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
+from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.graph.random_seed import OperationCount, count_more
+from anabranch.core.graph.random_seed import counted_as
 from anabranch.core.values import dtypes
 from anabranch.core.values.shapes import TensorShape
 from anabranch.ops.array.dense_rows import dense_rows
@@ -74,6 +77,25 @@ def _filled(image: Tensor) -> Tensor:
     if image.shape.is_fully_defined():
         return image
     return with_dependencies([assert_positive(shape(image), message="all dims of 'image.shape' must be > 0.")], image)
+
+
+CHECKED_COUNT, UNCHECKED_COUNT = 23, 1
+"""Operations of which TensorFlow makes its check of an image, if its shape is not wholly known, and if it is."""
+
+
+def count_check(image: Tensor) -> int:
+    """The number of operations that TensorFlow makes to check an image, for seeds."""
+    return UNCHECKED_COUNT if image.shape.is_fully_defined() else CHECKED_COUNT
+
+
+def _checked(image: Any, usual: str | None = None) -> Tensor:
+    """:func:`_image`, of as many operations as TensorFlow's check for the seeds behind it."""
+    image = convert_to_tensor(image, name="image")
+    builder = current_builder()
+    if builder.building_function and isinstance(builder, Graph):  # the check captures it
+        image = builder.current_body.capture(image)
+    with counted_as(count_check(image)):
+        return _image(image, usual=usual)
 
 
 def _rank(image: Tensor) -> int:
@@ -196,7 +218,8 @@ def crop_to_bounding_box(
     image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
 ) -> Tensor:
     """The part of an image, or of each of a batch, with its upper left corner at the offsets."""
-    with name_scope(None, "crop_to_bounding_box", [image]):
+    places = offset_height, offset_width, target_height, target_width
+    with name_scope(None, "crop_to_bounding_box", [image]), _counted(image, places, 4, 5):
         image, restore = _batched(_filled(_image(image)))
         height, width = _sizes(image)
         image = _assured(
@@ -219,7 +242,8 @@ def pad_to_bounding_box(
     image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
 ) -> Tensor:
     """An image of the target's size with the given one at the offsets and zeros around it."""
-    with name_scope(None, "pad_to_bounding_box", [image]):
+    places = offset_height, offset_width, target_height, target_width
+    with name_scope(None, "pad_to_bounding_box", [image]), _counted(image, places, 5, 10):
         image, restore = _batched(_filled(_image(image)))
         height, width = _sizes(image)
         below = _sum(_sum(target_height, _negative(offset_height)), _negative(height))
@@ -235,6 +259,33 @@ def pad_to_bounding_box(
         padded = build("Pad", image, paddings)
         _set_sizes(padded, image, target_height, target_width)
         return restore(padded)
+
+
+def _counted(image: Any, places: Sequence[Any], fixed: int, checks: int) -> contextlib.AbstractContextManager[None]:
+    """A block that counts as TensorFlow's part or padding of an image does, where all ``places`` are Python's numbers.
+
+    ``fixed`` operations are of a batch whose shape is known; of a size that is not known come ``checks`` more.
+    """
+    shape = image.shape if isinstance(image, Tensor) else TensorShape(np.shape(image))
+    if any(isinstance(place, Tensor) for place in places):
+        return contextlib.nullcontext()
+    known = shape.as_list() if shape.ndims is not None else [None] * 3
+    unknown = 0 if None not in known else CHECKED_COUNT - UNCHECKED_COUNT + 2 + checks * known[-3:-1].count(None)
+    return counted_as(fixed + 3 * (len(known) == 3) + unknown)
+
+
+def _counted_whole(image: Tensor, height: Any, width: Any) -> contextlib.AbstractContextManager[None]:
+    """The same for an image that is made of a size, if its height and width are both known, or neither of them is."""
+    known = image.shape.as_list() if image.shape.ndims is not None else [None] * 3
+    unknown = known[-3:-1].count(None)
+    if isinstance(height, Tensor) or isinstance(width, Tensor) or unknown == 1:
+        return contextlib.nullcontext()
+    single = len(known) == 3
+    if None not in known:
+        return counted_as(11 + 3 * single)
+    if not unknown:  # a batch, or channels, of any number
+        return counted_as(85 + 3 * single)
+    return counted_as(173 + 3 * single + 2 * (None in (known[-1], *known[:-3])))
 
 
 def _is_known(value: Any) -> bool:
@@ -275,7 +326,8 @@ def _set_sizes(result: Tensor, image: Tensor, height: Any, width: Any) -> None:
 @public("image.resize_image_with_crop_or_pad", "image.resize_with_crop_or_pad")
 def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Tensor:
     """An image of the target's size: cut at the middle where it is larger, with zeros around where it is smaller."""
-    with name_scope(None, "resize_image_with_crop_or_pad", [image]):
+    image = convert_to_tensor(image, name="image")
+    with name_scope(None, "resize_image_with_crop_or_pad", [image]), _counted_whole(image, target_height, target_width):
         image, restore = _batched(_filled(_image(image)))
         image = _assured(
             image,
@@ -312,24 +364,37 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
             )
         )
     with name_scope(None, "central_crop", [image]):
-        image = _image(image)
+        image = convert_to_tensor(image, name="image")
         if central_fraction == 1:
-            return image
-        images, restore = _batched(image)
+            with counted_as(0):
+                return _image(image)
+        image = _checked(image)
+        with counted_as(_central_count(image)):
+            return _central(image, central_fraction)
 
-        def part(size: Any) -> tuple[Any, Any]:
-            if _is_known(size):
-                start = int((size - size * central_fraction) / 2)
-                return start, size - start * 2
-            wide = build("Cast", size, DstT=dtypes.float64)
-            start = build("Cast", (wide - wide * central_fraction) / 2, DstT=dtypes.int32)
+
+def _central_count(image: Tensor) -> int:
+    """Operations that TensorFlow cuts the middle with: fifteen for a size that is not known, and sizes as vectors."""
+    unknown = image.shape.as_list()[-3:-1].count(None)
+    return 15 * unknown + (2 * (_rank(image) - unknown + 1) if unknown else 2) + 1
+
+
+def _central(image: Tensor, central_fraction: float) -> Tensor:
+    images, restore = _batched(image)
+
+    def part(size: Any) -> tuple[Any, Any]:
+        if _is_known(size):
+            start = int((size - size * central_fraction) / 2)
             return start, size - start * 2
+        wide = build("Cast", size, DstT=dtypes.float64)
+        start = build("Cast", (wide - wide * central_fraction) / 2, DstT=dtypes.int32)
+        return start, size - start * 2
 
-        height, width = _sizes(images)
-        (top, rows), (left, columns) = part(height), part(width)
-        cut = build("Slice", images, stack([0, top, left, 0]), stack([-1, rows, columns, -1]))
-        _set_sizes(cut, images, rows, columns)
-        return restore(cut)
+    height, width = _sizes(images)
+    (top, rows), (left, columns) = part(height), part(width)
+    cut = build("Slice", images, stack([0, top, left, 0]), stack([-1, rows, columns, -1]))
+    _set_sizes(cut, images, rows, columns)
+    return restore(cut)
 
 
 # --------------------------------------------------------------------------------------------------------------- flips
@@ -338,7 +403,7 @@ _LEAST = "'image' must be at least three-dimensional."
 
 def _flipped(image: Any, axis: int, scope: str) -> Tensor:
     with name_scope(None, scope, [image]):
-        image = _image(image, usual=_LEAST)
+        image = _checked(image, _LEAST)
         return build("ReverseV2", image, [_rank(image) + axis])
 
 
@@ -358,7 +423,7 @@ def flip_up_down(image: Any) -> Tensor:
 def transpose_image(image: Any, name: str | None = None) -> Tensor:
     """An image, or each of a batch, with height and width exchanged."""
     with name_scope(name, "transpose_image", [image]):
-        image = _image(image, usual=_LEAST)
+        image = _checked(image, _LEAST)
         return transpose(image, [1, 0, 2] if _rank(image) == 3 else [0, 2, 1, 3])
 
 
@@ -366,55 +431,63 @@ def transpose_image(image: Any, name: str | None = None) -> Tensor:
 def rot90(image: Any, k: Any = 1, name: str | None = None) -> Tensor:
     """An image, or each of a batch, turned counter-clockwise ``k`` times by 90 degrees."""
     with name_scope(name, "rot90", [image, k]):
-        image = _image(image, usual=_LEAST)
-        rank = _rank(image)
-        swap = [*range(rank - 3), rank - 2, rank - 3, rank - 1]
-        up, left = rank - 3, rank - 2
+        image = _checked(image, _LEAST)
+        with counted_as(_TURNS_COUNT - isinstance(k, Tensor), captures=False):
+            return _turned(image, k)
 
-        def turned(times: int) -> Tensor:
-            if times == 1:
-                return transpose(build("ReverseV2", image, [left]), swap)
-            if times == 2:
-                return build("ReverseV2", image, [up, left])
-            if times == 3:
-                return build("ReverseV2", transpose(image, swap), [left])
-            return build("Identity", image)
 
-        times = k if isinstance(k, int) else partial_value(convert_to_tensor(k, dtypes.int32))
-        if times is not None:
-            return turned(int(times) % 4)
-        quarters = build("FloorMod", k, 4)
+_TURNS_COUNT = 62
+"""TensorFlow makes each of the four turns, as cases."""
 
-        def halves() -> Any:
-            return cond(build("Equal", quarters, 2), lambda: turned(2), lambda: turned(0))
 
-        def odd() -> Any:
-            return cond(build("Equal", quarters, 1), lambda: turned(1), lambda: turned(3))
+def _turned(image: Tensor, k: Any) -> Tensor:
+    rank = _rank(image)
+    swap = [*range(rank - 3), rank - 2, rank - 3, rank - 1]
+    up, left = rank - 3, rank - 2
 
-        result: Tensor = cond(build("Equal", build("FloorMod", quarters, 2), 1), odd, halves)
-        result.set_shape([None] * rank)
-        return result
+    def turned(times: int) -> Tensor:
+        if times == 1:
+            return transpose(build("ReverseV2", image, [left]), swap)
+        if times == 2:
+            return build("ReverseV2", image, [up, left])
+        if times == 3:
+            return build("ReverseV2", transpose(image, swap), [left])
+        return build("Identity", image)
+
+    times = k if isinstance(k, int) else partial_value(convert_to_tensor(k, dtypes.int32))
+    if times is not None:
+        return turned(int(times) % 4)
+    quarters = build("FloorMod", k, 4)
+
+    def halves() -> Any:
+        return cond(build("Equal", quarters, 2), lambda: turned(2), lambda: turned(0))
+
+    def odd() -> Any:
+        return cond(build("Equal", quarters, 1), lambda: turned(1), lambda: turned(3))
+
+    result: Tensor = cond(build("Equal", build("FloorMod", quarters, 2), 1), odd, halves)
+    result.set_shape([None] * rank)
+    return result
 
 
 def _random_flip(image: Any, axis: int, seed: int | None, scope: str) -> Tensor:
     with name_scope(None, scope, [image]):
-        image = _image(image, usual="'image' must be three-dimensional.")
+        image = _checked(image, "'image' must be three-dimensional.")
         rank = _rank(image)
         if rank == 3:
-            counted = OperationCount()
-            count_more(1)  # of a check of the shape
             flip = build("Less", random_uniform([], 0, 1.0, seed=seed), 0.5)
-            # Where to take each row or column from, and not which of two images: a choice for each pixel takes longer
-            # than all else that is done with an image.
-            size = shape(image)[rank + axis]
-            places = build("Range", 0, size, 1)
-            turned = build("Sub", build("Sub", size, 1), places)
-            result = dense_rows(image, build("SelectV2", flip, turned, places), rank + axis)
-            counted.set(19)
-            return result
+            with counted_as(9):  # a conditional
+                # Where to take each row or column from, and not which of two images: a choice for each pixel takes
+                # longer than all else that is done with an image.
+                size = shape(image)[rank + axis]
+                places = build("Range", 0, size, 1)
+                turned = build("Sub", build("Sub", size, 1), places)
+                return dense_rows(image, build("SelectV2", flip, turned, places), rank + axis)
         batch = shape(image)[0]
-        flips = build("Less", random_uniform([batch], 0, 1.0, seed=seed), 0.5)
-        return build("SelectV2", reshape(flips, [-1, 1, 1, 1]), build("ReverseV2", image, [rank + axis]), image)
+        drawn = random_uniform([batch], 0, 1.0, seed=seed)
+        with counted_as(13 + (image.dtype.base is not dtypes.float32)):  # a sum of both, of which one is times 0
+            flips = reshape(build("Greater", drawn, 0.5), [-1, 1, 1, 1])
+            return build("SelectV2", flips, build("ReverseV2", image, [rank + axis]), image)
 
 
 @public("image.random_flip_left_right")

@@ -13,6 +13,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import counted_as
 from anabranch.core.values import dtypes
 from anabranch.ops.image.public_adjust import convert_image_dtype
 from anabranch.ops.image.public_geometry import ResizeMethod, pad_to_bounding_box, resize_images
@@ -158,8 +159,9 @@ def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
             f"image_gradients expects a 4D tensor [batch_size, h, w, d], not {image.shape}.\n"
             + errors.message(f"an image of shape {image.shape}", "a batch", "tf.expand_dims(image, 0)")
         )
-    down = build("Pad", image[:, 1:] - image[:, :-1], [[0, 0], [0, 1], [0, 0], [0, 0]])
-    right = build("Pad", image[:, :, 1:] - image[:, :, :-1], [[0, 0], [0, 0], [0, 1], [0, 0]])
+    with counted_as(34):
+        down = build("Pad", image[:, 1:] - image[:, :-1], [[0, 0], [0, 1], [0, 0], [0, 0]])
+        right = build("Pad", image[:, :, 1:] - image[:, :, :-1], [[0, 0], [0, 0], [0, 1], [0, 0]])
     return down, right
 
 
@@ -178,10 +180,11 @@ def sobel_edges(image: Any) -> Tensor:
         )
     down = np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], np.float32)
     kernel = np.tile(np.stack([down, down.T], -1)[:, :, None, :], (1, 1, channels, 1)).astype(image.dtype.base.np)
-    padded = build("MirrorPad", image, [[0, 0], [1, 1], [1, 1], [0, 0]], mode="REFLECT")
-    edges = build("DepthwiseConv2dNative", padded, kernel, strides=[1, 1, 1, 1], padding="VALID")
-    shape = build("ConcatV2", [build("Shape", image), [2]], 0)
-    return build("Reshape", edges, shape)
+    with counted_as(20):
+        padded = build("MirrorPad", image, [[0, 0], [1, 1], [1, 1], [0, 0]], mode="REFLECT")
+        edges = build("DepthwiseConv2dNative", padded, kernel, strides=[1, 1, 1, 1], padding="VALID")
+        shape = build("ConcatV2", [build("Shape", image), [2]], 0)
+        return build("Reshape", edges, shape)
 
 
 # -------------------------------------------------------------------------------------------------------------- colours
@@ -192,7 +195,8 @@ _YUV = np.array([[0.299, -0.14714119, 0.61497538], [0.587, -0.28886916, -0.51496
 
 def _colours(images: Any, matrix: np.ndarray) -> Tensor:
     images = convert_to_tensor(images, name="images")
-    return build("Einsum", [images, matrix.astype(images.dtype.base.np)], equation="...i,ij->...j")
+    with counted_as(12 if images.shape.is_fully_defined() else 26):  # a product of matrices
+        return build("Einsum", [images, matrix.astype(images.dtype.base.np)], equation="...i,ij->...j")
 
 
 @public("image.rgb_to_yiq")

@@ -32,6 +32,7 @@ from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import control_dependencies, name_scope
+from anabranch.core.graph.random_seed import counted_as
 from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.dtypes import DType
 from anabranch.core.values.shapes import RawShape
@@ -129,7 +130,10 @@ class TensorArray:
             count = convert_to_tensor(size, dtypes.int32, name="size")
             known = inference.partial_value(count)
             self._size = int(known) if isinstance(known, np.ndarray) and known.ndim == 0 else count
-            self._flow = build("TensorListReserve", shape_operand(shape), count, element_dtype=self._dtype, name=scope)
+            with counted_as(1):
+                self._flow = build(
+                    "TensorListReserve", shape_operand(shape), count, element_dtype=self._dtype, name=scope
+                )
 
     # -- what it is ---------------------------------------------------------------------------------------------------
     @property
@@ -213,7 +217,8 @@ class TensorArray:
         """The element at ``index``."""
         with name_scope(name, "TensorArrayRead", [self._flow, index]):
             position = convert_to_tensor(index, dtypes.int32, name="index")
-            value = self._get(position)
+            with counted_as(1):
+                value = self._get(position)
             if self._clear_after_read:
                 value = self._once(value, position)
         return value
@@ -295,7 +300,7 @@ class TensorArray:
     # -- all at once --------------------------------------------------------------------------------------------------
     def stack(self, name: str | None = None) -> Tensor:
         """All elements, which have one shape, as one tensor ``[size, *element]``."""
-        with name_scope(name, "TensorArrayStack", [self._flow]):
+        with name_scope(name, "TensorArrayStack", [self._flow]), counted_as(5):
             value = build(
                 "TensorListStack",
                 self._flow,
@@ -346,18 +351,22 @@ class TensorArray:
         """The array with the rows of ``value`` as its elements."""
         with name_scope(name, "TensorArrayUnstack", [self._flow, value]):
             rows = self._converted(value)
-            count = self._see_rows(rows)
-            flow = build("TensorListFromTensor", rows, shape_operand(self._declared()), name="TensorArrayScatterV3")
-            if not isinstance(self._size, int):
-                return self._like(flow)
-            if count is None:
-                flow = self._of_size(flow, rows)
-            elif count != self._size:
-                if count > self._size and not self._dynamic_size:
-                    flow = self._too_long(flow, count)
-                else:
-                    flow = build("TensorListResize", flow, max(count, self._size))
-            return self._like(flow)
+            with counted_as(9):  # the number of rows, and their numbers
+                return self._like(self._rows_flow(rows))
+
+    def _rows_flow(self, rows: Tensor) -> Tensor:
+        count = self._see_rows(rows)
+        flow = build("TensorListFromTensor", rows, shape_operand(self._declared()), name="TensorArrayScatterV3")
+        if not isinstance(self._size, int):
+            return flow
+        if count is None:
+            flow = self._of_size(flow, rows)
+        elif count != self._size:
+            if count > self._size and not self._dynamic_size:
+                flow = self._too_long(flow, count)
+            else:
+                flow = build("TensorListResize", flow, max(count, self._size))
+        return flow
 
     def _of_size(self, flow: Tensor, rows: Tensor) -> Tensor:
         """The list of rows of which nobody knows how many there are, as long as the array."""

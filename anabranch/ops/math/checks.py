@@ -21,6 +21,7 @@ from anabranch.core.graph.convert import convert_n_to_tensor, convert_to_tensor
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dtypes
 from anabranch.ops.control.public_dependencies import group, with_dependencies
 
@@ -148,7 +149,9 @@ def assert_(condition: Any, data: Any, summarize: int | None = None, name: str |
         )
     with name_scope(name, "Assert", [condition, *data]):
         # TensorFlow converts the data twice. The number of ops before a random one is its seed in a graph that has one.
-        convert_n_to_tensor(data)
+        shown = convert_n_to_tensor(data)
+        if any(item.dtype.base not in (dtypes.string, dtypes.int32) for item in shown):
+            count_more(9 + sum(isinstance(item, Tensor) for item in data))  # TensorFlow shows it in a branch
         return build("Assert", condition, list(data), summarize=3 if summarize is None else summarize, name="Assert")
 
 

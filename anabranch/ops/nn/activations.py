@@ -19,6 +19,7 @@ from anabranch.core.contract.opdef import DERIVED, PURE, Float, Op, Type, define
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.ops.shared import host_activations, host_choice, open_forms
 from anabranch.ops.shared.widening import constant, widen
 
@@ -373,6 +374,7 @@ def swish(features: Any, name: str | None = None) -> Any:
     """``features * sigmoid(features)``."""
     with name_scope(name, "swish", [features]) as scope:
         tensor = convert.convert_to_tensor(features, name="features")
+        count_more(2)  # a function of its own
         return build("Mul", tensor, build("Sigmoid", tensor), name=scope)
 
 

@@ -294,9 +294,10 @@ def zero_fraction(value: Any, name: str | None = None) -> Any:
     """The fraction of elements of ``value`` that are zero, a float32 scalar (NaN for an empty tensor)."""
     with name_scope(name, "zero_fraction", [value]):
         value = convert.convert_to_tensor(value, name="value")
-        zero = convert.constant(0, value.dtype.base, name="zero")
-        equal = build("Cast", build("Equal", value, zero), DstT="float32")
-        return build("Mean", equal, build("Range", 0, build("Rank", value), 1), name="fraction")
+        with random_seed.counted_as(26):  # two ways to count
+            zero = convert.constant(0, value.dtype.base, name="zero")
+            equal = build("Cast", build("Equal", value, zero), DstT="float32")
+            return build("Mean", equal, build("Range", 0, build("Rank", value), 1), name="fraction")
 
 
 def _noise_shape(x: Any, noise_shape: Any) -> Any:

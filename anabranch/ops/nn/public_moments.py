@@ -14,6 +14,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more
 
 
 def _cast(tensor: Any, dtype: Any, name: str | None = None) -> Any:
@@ -296,6 +297,7 @@ def fused_batch_norm(
         )
     x = convert.convert_to_tensor(x, name="input")
     unused = None if needs else convert.constant([], "float32")
+    count_more(not needs)  # each of the two has its own
     outputs = build(
         "FusedBatchNormV3",
         x,

@@ -15,6 +15,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dimensions
 from anabranch.ops.nn.windows.geometry import channels_first
 
@@ -258,6 +259,10 @@ def convolution(
                     "set_shape, tf.expand_dims or tf.squeeze",
                 )
             )
+        dilated = rates is not None and any(
+            rate != 1 for rate in sequence(rates, rank - 2, op_format(data_format, rank - 2), "rate")
+        )
+        count_more(1 if not dilated else 75 if x.shape.ndims is None or None in x.shape.as_list()[1:] else 12)
         n = rank - 2
         form = op_format(data_format, n)
         if n == 1:
@@ -510,6 +515,7 @@ def depthwise_conv2d(
         ``[batch, out_height, out_width, in * multiplier]``.
     """
     with name_scope(name, "depthwise", [input, filter]) as scope:
+        count_more(2)  # the filter's shape, and the rate
         return depthwise_op(
             input, filter, strides, padding, either(dilations, rate, "dilations", "rate"), scope, data_format
         )
@@ -566,5 +572,6 @@ def separable_conv2d(
                 )
             )
         rates = either(dilations, rate, "dilations", "rate")
+        count_more(2)  # the filter's shape, and the rate
         depthwise = depthwise_op(input, depthwise_filter, strides, padding, rates, "depthwise", data_format)
         return _op(depthwise, pointwise, 2, 1, "VALID", op_format(data_format, 2), None, scope)

@@ -1,0 +1,172 @@
+"""Calls of public functions by name, which run with TensorFlow 1.15 and here."""
+
+SHAPES = {
+    "image": [12, 10, 3],
+    "any size": [None, None, 3],
+    "any image": [None, None, None],
+    "batch": [4, 12, 10, 3],
+    "any batch": [None, 12, 10, 3],
+    "any batch of any size": [None, None, None, 3],
+}
+
+
+def images(tf):
+    """Functions of an image, or a batch."""
+    image = tf.image
+    return {
+        "flip_left_right": image.flip_left_right,
+        "flip_up_down": image.flip_up_down,
+        "random_flip_left_right": image.random_flip_left_right,
+        "random_flip_up_down": lambda x: image.random_flip_up_down(x, seed=3),
+        "transpose": image.transpose_image,
+        "rot90": image.rot90,
+        "rot90 of a tensor": lambda x: image.rot90(x, tf.placeholder(tf.int32, [])),
+        "central_crop of all": lambda x: image.central_crop(x, 1.0),
+        "central_crop": lambda x: image.central_crop(x, 0.5),
+        "pad": lambda x: image.pad_to_bounding_box(x, 1, 2, 20, 22),
+        "crop": lambda x: image.crop_to_bounding_box(x, 1, 2, 5, 4),
+        "crop or pad": lambda x: image.resize_image_with_crop_or_pad(x, 16, 6),
+        "resize": lambda x: image.resize_images(x, [6, 7]),
+        "nearest": lambda x: image.resize_images(x, [6, 7], image.ResizeMethod.NEAREST_NEIGHBOR),
+        "standardization": image.per_image_standardization,
+        "random_brightness": lambda x: image.random_brightness(x, 0.2),
+        "random_contrast": lambda x: image.random_contrast(x, 0.5, 1.5),
+        "random_hue": lambda x: image.random_hue(x, 0.1),
+        "random_saturation": lambda x: image.random_saturation(x, 0.5, 1.5),
+        "random_jpeg_quality": lambda x: image.random_jpeg_quality(x, 20, 90),
+        "adjust_gamma": lambda x: image.adjust_gamma(x, tf.placeholder(tf.float32, [])),
+        "to float32": lambda x: image.convert_image_dtype(x, tf.float32),
+        "to uint8": lambda x: image.convert_image_dtype(x, tf.uint8, True),
+        "grayscale": image.rgb_to_grayscale,
+        "three channels": lambda x: image.grayscale_to_rgb(x[..., :1]),
+        "random_crop": lambda x: tf.random_crop(x, [2, 3, 3, 3][4 - x.shape.ndims :]),
+        "flip in a branch": lambda x: tf.cond(
+            tf.placeholder(tf.bool, []), lambda: image.random_flip_left_right(x), lambda: x
+        ),
+    }
+
+
+def calls(tf):
+    """Functions without arguments, of all kinds."""
+    feed, real = tf.placeholder, tf.float32
+    layers, nn, losses = tf.layers, tf.nn, tf.losses
+    cells = nn.rnn_cell
+    drawn = tf.random_uniform
+
+    def nested(x):
+        return tf.cond(
+            feed(tf.bool, []), lambda: tf.cond(x > 0, lambda: x * drawn([]), lambda: x), lambda: x + drawn([])
+        )
+
+    found = {
+        "cond": lambda: tf.cond(feed(tf.bool, []), lambda: drawn([]), lambda: drawn([]) + 1.0),
+        "cond in cond": lambda: nested(feed(real, [])),
+        "cond of operations": lambda: tf.cond(feed(tf.bool, []), tf.no_op, tf.no_op),
+        "while_loop": lambda: tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a + drawn([])), [0, 0.0]),
+        "while_loop with a limit": lambda: tf.while_loop(
+            lambda a: a < 3.0, lambda a: a + drawn([]), [0.0], maximum_iterations=5
+        ),
+        "while_loop that captures": lambda: (
+            lambda x: tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * x), [0, x])
+        )(feed(real, [3])),
+        "lstm": lambda: nn.dynamic_rnn(cells.LSTMCell(4), feed(real, [2, 5, 3]), dtype=real),
+        "gru": lambda: nn.dynamic_rnn(cells.GRUCell(4), feed(real, [None, 5, 3]), dtype=real),
+        "time-major lstm": lambda: nn.dynamic_rnn(
+            cells.LSTMCell(4), feed(real, [5, None, 3]), dtype=real, time_major=True
+        ),
+        "bidirectional": lambda: nn.bidirectional_dynamic_rnn(
+            cells.GRUCell(4), cells.GRUCell(4), feed(real, [None, 5, 3]), dtype=real
+        ),
+        "decode_image": lambda: tf.image.decode_image(feed(tf.string, []), 3, tf.float32),
+        "conv3d": lambda: layers.conv3d(feed(real, [None, 8, 8, 8, 3]), 3, 3),
+        "conv3d_transpose": lambda: layers.conv3d_transpose(feed(real, [2, 8, 8, 8, 3]), 3, 3, 2),
+        "conv1d": lambda: layers.conv1d(feed(real, [None, 8, 3]), 3, 3),
+        "separable_conv1d": lambda: layers.separable_conv1d(feed(real, [None, 8, 3]), 3, 3),
+        "dense of sequences": lambda: layers.dense(feed(real, [None, 8, 3]), 3),
+        "dense with a loss of activities": lambda: layers.dense(
+            feed(real, [4, 6]), 3, nn.softmax, activity_regularizer=tf.reduce_sum
+        ),
+        "fused_batch_norm": lambda: nn.fused_batch_norm(feed(real, [4, 8, 8, 3]), feed(real, [3]), feed(real, [3])),
+    }
+    phases = {
+        "training": lambda: True,
+        "inference": lambda: False,
+        "fed": lambda: tf.placeholder_with_default(True, []),
+    }
+    for kind, size in {"": 4, "any ": None}.items():
+
+        def table(size=size):
+            return feed(real, [size, 6])
+
+        def pictures(size=size):
+            return feed(real, [size, 8, 8, 3])
+
+        found.update(
+            {
+                kind + "dense": lambda x=table: layers.dense(x(), 3, nn.relu),
+                kind + "flatten": lambda x=pictures: layers.flatten(x()),
+                kind + "conv2d": lambda x=pictures: layers.conv2d(x(), 3, 3, activation=nn.relu),
+                kind + "dilated conv2d": lambda x=pictures: layers.conv2d(x(), 3, 3, dilation_rate=2),
+                kind + "conv2d_transpose": lambda x=pictures: layers.conv2d_transpose(x(), 3, 3, 2, padding="same"),
+                kind + "separable_conv2d": lambda x=pictures: layers.separable_conv2d(x(), 3, 3),
+                kind + "dense of pictures": lambda x=pictures: layers.dense(x(), 2),
+                kind + "nn.dropout": lambda x=table: nn.dropout(x(), 0.5),
+                kind + "nn.dropout by a rate": lambda x=table: nn.dropout(x(), rate=0.3),
+                kind + "nn.dropout by a tensor": lambda x=table: nn.dropout(x(), feed(real, [])),
+                kind + "nn.dropout of rows": lambda x=table: nn.dropout(x(), 0.5, noise_shape=[1, 6]),
+                kind + "cross entropy": lambda x=table: nn.softmax_cross_entropy_with_logits(labels=x(), logits=x()),
+                kind + "atrous_conv2d": lambda x=pictures: nn.atrous_conv2d(x(), feed(real, [3, 3, 3, 4]), 2, "SAME"),
+                kind + "depthwise_conv2d": lambda x=pictures: nn.depthwise_conv2d(
+                    x(), feed(real, [3, 3, 3, 2]), [1, 1, 1, 1], "SAME"
+                ),
+                kind + "absolute_difference": lambda x=table: losses.absolute_difference(x(), x()),
+                kind + "hinge_loss": lambda x=table: losses.hinge_loss(x(), x()),
+                kind + "huber_loss": lambda x=table: losses.huber_loss(x(), x()),
+                kind + "log_loss": lambda x=table: losses.log_loss(x(), x()),
+                kind + "pairwise error": lambda x=table: losses.mean_pairwise_squared_error(x(), x()),
+                kind + "sigmoid_cross_entropy": lambda x=table: losses.sigmoid_cross_entropy(
+                    x(), x(), label_smoothing=0.1
+                ),
+                kind + "softmax_cross_entropy": lambda x=table: losses.softmax_cross_entropy(x(), x()),
+                kind + "sparse cross entropy": lambda x=table: losses.sparse_softmax_cross_entropy(
+                    tf.argmax(x(), 1), x()
+                ),
+            }
+        )
+        for reduction in losses.Reduction.all():
+            found[kind + "error " + reduction] = lambda x=table, r=reduction: losses.mean_squared_error(
+                x(), x(), reduction=r
+            )
+        for phase, training in phases.items():
+            found.update(
+                {
+                    kind + "dropout " + phase: lambda x=table, t=training: layers.dropout(x(), 0.4, training=t()),
+                    kind + "norm " + phase: lambda x=table, t=training: layers.batch_normalization(x(), training=t()),
+                    kind + "fused norm " + phase: lambda x=pictures, t=training: layers.batch_normalization(
+                        x(), training=t()
+                    ),
+                }
+            )
+    return found
+
+
+def cases(tf):
+    """All of them."""
+    found = calls(tf)
+    for name, function in images(tf).items():
+        for shape_name, shape in SHAPES.items():
+            for kind in (tf.float32, tf.uint8):
+                few = ["flip" in name, kind is tf.float32 and "jpeg" not in name]
+                if "batch" in shape_name and not any(few):
+                    continue
+                found[f"{name}, {kind.name} {shape_name}"] = lambda f=function, k=kind, s=shape: f(tf.placeholder(k, s))
+    return found
+
+
+def counted(tf, function):
+    """The number of operations behind a call in a graph with a seed, and the seeds of the random ones."""
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(7)
+        function()
+        seeds = [op.get_attr("seed2") for op in graph.get_operations() if "seed2" in op.node_def.attr]
+        return [graph._last_id, seeds]
