@@ -15,7 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from golden.graphs.seed_count_cases import cases, counted
 
 
-def main():
+def _main():
+    """Write the file."""
     tf.logging.set_verbosity(tf.logging.ERROR)
     found = {name: counted(tf, function) for name, function in cases(tf).items()}
     rows = [f'"{name}": {json.dumps(row)}' for name, row in found.items()]
@@ -24,4 +25,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    _main()
