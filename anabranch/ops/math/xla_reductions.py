@@ -50,6 +50,8 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.ops.shared import host_reductions
+
 SMALLEST = 1 << 15
 """Entries from which on XLA asks its library."""
 FEW = 12
@@ -64,6 +66,9 @@ FEW_COLUMNS = 4
 """Columns, at least two, whose rows are reduced as wider ones."""
 WIDE = 256
 """Entries of a wider row at most."""
+
+
+_UFUNCS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 
 def by_slices(ctx: Any, x: Any, axes: tuple[int, ...]) -> bool:
@@ -115,7 +120,10 @@ def reduce(ctx: Any, name: str, x: Any, axes: tuple[int, ...], keep: bool, **set
 
     ``settings`` are those of the plain reduction, to which they make no difference unless there is nothing to reduce.
     """
-    if not ctx.host and ctx.platform == "cpu" and x.dtype == np.float32 and x.size >= SMALLEST and axes:
+    if ctx.host:
+        if x.size and axes:
+            return host_reductions.of(_UFUNCS[name])(x, axes, settings.get("dtype"), None, keep)
+    elif ctx.platform == "cpu" and x.dtype == np.float32 and x.size >= SMALLEST and axes:
         if by_slices(ctx, x, axes):
             return _sliced(ctx, ctx.lax.add if name == "sum" else getattr(ctx.lax, name), x, axes, keep)
         if name == "sum" and axes == tuple(range(len(axes))) and math.prod(x.shape[len(axes) :]) >= LARGE:

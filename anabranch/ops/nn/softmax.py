@@ -17,7 +17,7 @@ from anabranch.core.contract.api import public_op
 from anabranch.core.contract.opdef import PURE, Op, Type
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
-from anabranch.ops.shared import open_forms, row_rules, unchecked
+from anabranch.ops.shared import host_reductions, open_forms, row_rules, unchecked
 from anabranch.ops.shared.widening import constant, widen
 
 _FLOATS = "half bfloat16 float double"
@@ -42,6 +42,10 @@ def is_zero(grad: Any) -> bool:
 
 def _shifted(xp: Any, x: Any) -> tuple[Any, Any, Any]:
     """``x`` minus its row maximum, the exponentials and their row sums. Rows of -inf or with +inf give NaN."""
+    if xp is np and x.size:
+        shifted = x - host_reductions.greatest(x, keepdims=True)
+        exponentials = np.exp(shifted)
+        return shifted, exponentials, host_reductions.total(exponentials, keepdims=True)
     shifted = x - xp.max(x, axis=-1, keepdims=True, initial=-np.inf)
     exponentials = xp.exp(shifted)
     return shifted, exponentials, xp.sum(exponentials, axis=-1, keepdims=True)

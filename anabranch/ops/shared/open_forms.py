@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.values import spare_arrays
-from anabranch.ops.shared import host_activations, host_choice, row_sums
+from anabranch.ops.shared import host_activations, host_choice, host_reductions, row_sums
 from anabranch.ops.shared.unchecked import Changed
 
 Form = Callable[..., Any]
@@ -29,7 +29,7 @@ _NUMBERS = _PLAIN - {np.dtype(bool)}
 _NARROW = frozenset(np.dtype(name) for name in ("uint8", "int8", "uint16", "int16"))
 _MOVED = _PLAIN | _NARROW
 """What is moved without arithmetic: pixels, too."""
-_add: Any = np.add.reduce
+_add: Any = host_reductions.total
 _MOST = 1 << 26
 """Elements beyond which an array is left to the kernel, which asks whether there is room."""
 
@@ -261,10 +261,12 @@ def _mean(x: Any, axes: tuple[int, ...], keep: bool) -> Any:
 def _selection(function: Any) -> Callable[[Any, tuple[int, ...], bool], Any]:
     """A reduction by a function without a neutral element."""
 
+    reduction = host_reductions.of(function)
+
     def reduce(x: Any, axes: tuple[int, ...], keep: bool) -> Any:
         if not x.size:
             raise Changed
-        return function.reduce(x, axes, None, None, keep)
+        return reduction(x, axes, None, None, keep)
 
     return reduce
 
@@ -337,7 +339,7 @@ def softmax(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     return shares
 
 
-_greatest: Any = np.maximum.reduce
+_greatest: Any = host_reductions.greatest
 
 
 def cross_entropy(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:

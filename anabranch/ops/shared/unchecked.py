@@ -19,7 +19,7 @@ import numpy as np
 
 from anabranch.core.values import shapes, spare_arrays
 from anabranch.core.values.host_list import HostList
-from anabranch.ops.shared import host_activations, host_blas
+from anabranch.ops.shared import host_activations, host_blas, host_reductions
 
 Form = Callable[..., Any]
 Maker = Callable[[Sequence[Any], Sequence[bool], dict[str, Any]], Form | None]
@@ -122,8 +122,8 @@ def softmax(logarithm: bool) -> Maker:
     return make
 
 
-_greatest: Any = functools.partial(np.maximum.reduce, axis=-1, keepdims=True)
-_total: Any = functools.partial(np.add.reduce, axis=-1, keepdims=True)
+_greatest: Any = functools.partial(host_reductions.greatest, keepdims=True)
+_total: Any = functools.partial(host_reductions.total, keepdims=True)
 
 
 def _softmax(x: Any) -> Any:
@@ -214,7 +214,7 @@ def unchanged(x: Any, *_: Any) -> Any:
 
 
 def _reduction(axes: tuple[int, ...], dtype: Any, keep: bool, function: Any = np.add) -> Form:
-    reduce: Any = function.reduce
+    reduce: Any = host_reductions.of(function)
     return lambda x, *_: reduce(x, axes, dtype, None, keep)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.core.values import shapes
+from anabranch.ops.shared import host_reductions
 from anabranch.testing import check_gradients
 from anabranch.testing.kernels import TIERS, run_op
 
@@ -383,3 +384,24 @@ def test_sorting_along_axes_of_values_of_unknown_rank():
             assert (session.run(tf.argsort(p, axis), {p: x}) == np.argsort(x, place)).all()
         with pytest.raises(ValueError, match="an int that is known"):
             tf.sort(p, tf.placeholder(tf.int32, []))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+@pytest.mark.parametrize("entries", [2, 3, 7, 8, 9, 15, 16, 17, 32, 33])
+def test_short_rows_reduce_as_numpy_reduces_them(entries, dtype):
+    random = np.random.RandomState(0)
+    values = random.standard_normal((3, 40 * entries, entries)) * 10 ** random.uniform(-4, 4, (3, 40 * entries, 1))
+    values[0, :5] = -0.0
+    values = values.astype(dtype)
+    if values.dtype.kind == "f":
+        values[1, 0, -1], values[1, 1, 0], values[1, 2, :2] = np.nan, -np.inf, np.inf
+    ways = {np.add: host_reductions.total, np.maximum: host_reductions.greatest, np.minimum: host_reductions.least}
+    for ufunc, ours in ways.items():
+        assert host_reductions.of(ufunc) is ours
+        for array in (values, values.transpose(1, 0, 2), values[:, :2], values[..., ::-1]):
+            for axis in (-1, 2, (2,), 1, (0, 2)):
+                for keep in (False, True):
+                    with np.errstate(all="ignore"):
+                        found, wanted = (f(array, axis, dtype, None, keep) for f in (ours, ufunc.reduce))
+                    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+                    assert found.tobytes() == wanted.tobytes()
