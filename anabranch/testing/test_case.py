@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import unittest
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,26 @@ from anabranch.session import Session, get_default_session
 
 RANDOM_SEED = 87654321
 _TOLERANCES = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-6}
+
+
+def _rounded(message: Any) -> Any:
+    """A copy of a message with its numbers rounded, in all messages that it holds."""
+    copied = type(message)()
+    copied.CopyFrom(message)
+    stack = [copied]
+    while stack:
+        for field, value in (inner := stack.pop()).ListFields():
+            many = isinstance(value, Sequence | Mapping) and not isinstance(value, str | bytes)
+            if field.type == field.TYPE_MESSAGE:
+                parts = value.values() if isinstance(value, Mapping) else value if many else [value]
+                stack.extend(part for part in parts if hasattr(part, "ListFields"))
+            elif field.type in (field.TYPE_FLOAT, field.TYPE_DOUBLE):
+                digits = 6 if field.type == field.TYPE_FLOAT else 7
+                if many:
+                    value[:] = [round(one, digits) for one in value]
+                else:
+                    setattr(inner, field.name, round(value, digits))
+    return copied
 
 
 def _has_value(item: Any) -> bool:
@@ -449,14 +469,18 @@ class TestCase(absltest.TestCase):
         self.assertEqual(first, second, f"Devices {first} and {second} are not equal. {msg or ''}")
 
     def assertProtoEquals(self, expected_message_maybe_ascii: Any, message: Any, msg: str | None = None) -> None:
-        """A message equals another one, or the one that a text describes."""
+        """A message equals another one, or the one that a text describes; floats to six digits after the point.
+
+        (Seven of doubles.)
+        """
         expected = expected_message_maybe_ascii
         if isinstance(expected, str | bytes):
             expected = type(message)()
             text_format.Merge(expected_message_maybe_ascii, expected, descriptor_pool=expected.DESCRIPTOR.file.pool)
         if type(expected) is not type(message):
             self.fail(f"Can't compare protos of type {type(expected)} and {type(message)}. {msg or ''}")
-        self.assertMultiLineEqual(text_format.MessageToString(expected), text_format.MessageToString(message), msg)
+        wanted, found = (text_format.MessageToString(_rounded(one)) for one in (expected, message))
+        self.assertMultiLineEqual(wanted, found, msg)
 
     def assertProtoEqualsVersion(
         self,

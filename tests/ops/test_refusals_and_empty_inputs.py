@@ -351,3 +351,16 @@ def test_the_error_of_a_python_function_ends_with_what_it_said():
         pytest.raises(tf.errors.InvalidArgumentError, match=r"(?s)ValueError: blah.*in inner.*ValueError: blah"),
     ):
         session.run(tf.py_func(inner, [], tf.float32))
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_what_is_read_before_it_has_a_value_is_told_as_what_it_is(resource):
+    v = tf.get_variable("scope/v", [2], use_resource=resource)
+    reads = {"a read": v + 1, "a branch": tf.cond(_fed(True, tf.bool), lambda: v + 1, lambda: tf.zeros([2]))}
+    with tf.Session() as session:
+        for read in reads.values():
+            with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized value scope/v") as caught:
+                session.run(read)
+            told = "Error while reading resource variable scope/v from Container: localhost. This could mean"
+            assert (told in str(caught.value)) == resource
+            assert ("Resource localhost/scope/v/N10tensorflow3VarE does not exist" in str(caught.value)) == resource

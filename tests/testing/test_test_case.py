@@ -287,3 +287,18 @@ def test_a_test_that_goes_into_its_folder_leaves_the_process_where_it_was(monkey
     Goes().run(result)
     assert result.wasSuccessful()
     assert os.path.samefile(os.getcwd(), tmp_path)
+
+
+def test_numbers_of_messages_are_compared_as_far_as_they_are_told(case):
+    histogram = tf.HistogramProto(min=9.93809490288080, bucket_limit=[1.00000000004], bucket=[2.0])
+    value = tf.Summary.Value(tag="h", histo=histogram)
+    event = tf.Summary(value=[value, tf.Summary.Value(tag="s", simple_value=0.1)])
+    text = (
+        'value { tag: "h" histo { min: 9.9380949029 bucket_limit: 1 bucket: 2 } } value { tag: "s" simple_value: 0.1 }'
+    )
+    case.assertProtoEquals(text, event)
+    assert event.value[0].histo.min == 9.93809490288080
+    with pytest.raises(AssertionError, match="bucket"):
+        case.assertProtoEquals(text.replace("bucket: 2 ", "bucket: 2.00001 "), event)
+    features = {"a": tf.train.Feature(float_list=tf.train.FloatList(value=[0.1, 0.2]))}
+    case.assertProtoEquals(tf.train.Features(feature=features), tf.train.Features(feature=features))

@@ -16,6 +16,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
+from anabranch.core.values import dtypes
 from anabranch.core.values.dtypes import DType
 from anabranch.xla import engine
 
@@ -182,10 +183,18 @@ class Slot(_Watched):
                         "SessionOptions(recoverable=True) keeps a copy at the price of memory",
                     ),
                 )
+            usual = f"Attempting to use uninitialized value {self.name}\n"
+            if any(tensor.dtype == dtypes.resource for tensor in getattr(op, "inputs", ())):
+                container = self.handle.container or "localhost"
+                usual += (
+                    f"Error while reading resource variable {self.name} from Container: {container}. This could mean "
+                    f"that the variable was uninitialized. Not found: Resource {container}/{self.name}/"
+                    "N10tensorflow3VarE does not exist.\n"
+                )
             raise errors.FailedPreconditionError(
                 None,
                 op,
-                f"Attempting to use uninitialized value {self.name}\n"
+                usual
                 + errors.message(
                     f"a read of variable {self.name!r} before it has a value",
                     "an initialised variable",
