@@ -12,6 +12,7 @@ import pytest
 import anabranch as tf
 from anabranch.core.graph.verify import verify_graph
 from anabranch.data import placing
+from anabranch.runtime.interpreter import straight_line
 
 D = tf.data.Dataset
 
@@ -264,6 +265,34 @@ def test_a_function_may_write_a_variable():
         session.run(iterator.initializer)
         assert session.run(element).tolist() == [0, 1, 2, 3]
         assert session.run(count) == 4
+
+
+def test_functions_that_read_tables_and_variables_run_as_code(monkeypatch):
+    """What they read is pinned for each call: a value that is assigned between two elements is seen by the second."""
+    served = []
+    real = straight_line.Straight.run
+
+    def run(self, *args, **options):
+        served.append(real(self, *args, **options))
+        return served[-1]
+
+    monkeypatch.setattr(straight_line.Straight, "run", run)
+    with tf.Graph().as_default(), tf.Session() as session:
+        scale = tf.get_variable("scale", initializer=2.0, use_resource=True)
+        table = tf.contrib.lookup.index_table_from_tensor(["a", "b"], num_oov_buckets=1)
+        words = tf.data.Dataset.from_tensor_slices(["a", "b", "c"] * 7)
+        looked_up = words.map(lambda word: tf.cast(table.lookup(word), tf.float32) * scale)
+        iterator = looked_up.make_initializable_iterator()
+        element = iterator.get_next()
+        session.run(tf.tables_initializer())
+        session.run(iterator.initializer)
+        with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized value scale"):
+            session.run(element)
+        session.run(scale.initializer)
+        assert [session.run(element) for _ in range(10)] == [2, 4, 0, 2, 4, 0, 2, 4, 0, 2]
+        session.run(scale.assign(5.0))
+        assert [session.run(element) for _ in range(8)] == [10, 0, 5, 10, 0, 5, 10, 0]
+    assert sum(outcome is not None for outcome in served) >= 14
 
 
 def test_a_table_is_looked_up_in_a_function():

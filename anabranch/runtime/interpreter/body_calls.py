@@ -155,6 +155,7 @@ class BodyFunction:
         "_manager",
         "_open",
         "_plan",
+        "_read",
         "_rows",
         "_runner",
         "_straight",
@@ -178,12 +179,12 @@ class BodyFunction:
         self._count = len(body.outputs)
         self._tier = self._plan.options.tier
         straight = runner.bodies.straight(self._plan)
-        # What reads variables goes by the executor, which pins them, and so does what draws from streams of steps.
-        if straight is not None and (
-            straight.reads or (straight.random_ops and (straight.nests or not isinstance(self._manager, OwnStreams)))
-        ):
-            straight = None
+        # What draws from streams of steps goes by the executor.
+        if straight is not None and straight.random_ops:
+            straight = None if straight.nests or not isinstance(self._manager, OwnStreams) else straight
         self._straight: Straight | None = straight
+        self._read = [] if straight is None else [runner.slot(key.maker) for key in straight.reads]
+        """The tables and variables that its code reads, which are pinned for each call."""
         self._open = None if straight is None or straight.any_size is not None else open_code.of_body(self._plan)
         """What runs a body that draws where straight code does not: for elements of ever new sizes."""
         self._turn: Turn | None = None
@@ -191,7 +192,8 @@ class BodyFunction:
         self._copies: list[BodyFunction] = []
         """The same with streams of their own, for calls whose places in the streams were reserved; each in one call."""
         self._rows: Rows | None = None
-        if self._straight is not None and not self._straight.nests and (self._fixed or not self._straight.random_ops):
+        computes = straight is not None and not straight.nests and not self._read
+        if computes and (self._fixed or not straight.random_ops):
             # Where elements are to be computed by programs, rows are used if they have the same bits.
             told = self._tier != "compiled"
             self._rows = Rows(self._plan, len(body.args) - len(self._captured), told)
@@ -246,6 +248,8 @@ class BodyFunction:
         if self._rows is None:
             if self._straight is None:
                 return "it does more than compute"
+            if self._read:
+                return "it reads tables or variables"
             return "it draws" if not self._straight.nests else "it has conditionals or loops"
         return self._rows.refused
 
@@ -328,6 +332,20 @@ class BodyFunction:
         self, straight: Straight, values: Sequence[Any], bugs: list[faults.KernelBug], token: CancellationToken
     ) -> list[Any] | None:
         """What code for these shapes gives, or, where they are ever new, code for any; None if neither serves."""
+        if not self._read:
+            return self._of_code(straight, values, bugs, token)
+        if any([slot.version is None for slot in self._read]):  # the executor says which has no value
+            return None
+        versions = self._manager.pin(self._read, None, None, token)
+        try:
+            read = [version.host() for version in versions]
+            return self._of_code(straight, [*values, *read], bugs, token)
+        finally:
+            self._manager.unpin(versions)
+
+    def _of_code(
+        self, straight: Straight, values: Sequence[Any], bugs: list[faults.KernelBug], token: CancellationToken
+    ) -> list[Any] | None:
         turn = self._turn_of(straight, token)
         try:
             outcome = straight.run(values, turn, recurring=self._open is None and straight.any_size is None)
