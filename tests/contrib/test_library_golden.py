@@ -117,3 +117,25 @@ def test_case(name: str) -> None:
         # A loop is one operation here: its results are `rnn/while:1` and so on, not `rnn/while/Exit_1`.
         pairs = zip(found["ops"], wanted["ops"], strict=True)
         assert [own for own, other in pairs if own != other and not ("/while" in own and "/Exit" in other)] == []
+
+
+@pytest.mark.parametrize("is_training", [False, True])
+@pytest.mark.parametrize(
+    ("module", "net", "scope", "size"),
+    [
+        ("alexnet", "alexnet_v2", "alexnet_v2_arg_scope", 224),
+        ("overfeat", "overfeat", "overfeat_arg_scope", 231),
+        ("vgg", "vgg_a", "vgg_arg_scope", 224),
+    ],
+)
+def test_a_layer_s_own_padding_goes_before_that_of_the_argument_scope(
+    module: str, net: str, scope: str, size: int, is_training: bool
+) -> None:
+    nets = getattr(tf.contrib.slim.nets, module)
+    with tf.Graph().as_default(), tf.contrib.slim.arg_scope(getattr(nets, scope)()):
+        images = tf.placeholder(tf.float32, [2, size, size, 3])
+        logits, ends = getattr(nets, net)(images, 7, is_training=is_training)
+        first = next(shape for name, shape in ends.items() if "conv1" in name).shape
+        assert logits.shape == [2, 7]
+    # 11x11 windows at strides of 4 that reach over no edge, and 3x3 windows that do.
+    assert first == {"alexnet": [2, 54, 54, 64], "overfeat": [2, 56, 56, 64], "vgg": [2, 224, 224, 64]}[module]

@@ -78,6 +78,16 @@ def test_buckets_by_length_with_sparse_tensors_and_what_is_kept() -> None:
     assert sorted(lengths) == list(range(2, 12))
 
 
+def test_a_list_of_one_tensor_comes_back_as_one() -> None:
+    n = tf.cast(numbers(12), tf.int32)
+    _, one = tf.contrib.training.bucket([n], n % 2, 2, 2)
+    _, in_list = tf.contrib.training.bucket_by_sequence_length(n, [tf.range(n)], 2, [4], dynamic_pad=True)
+    _, named = tf.contrib.training.bucket_by_sequence_length(n, {"x": n}, 2, [4])
+    assert isinstance(one, tf.Tensor)
+    assert [type(part) for part in in_list] == [tf.Tensor]
+    assert list(named) == ["x"]
+
+
 REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda x: tf.contrib.training.bucket([x], 0, [1, 2], 3), ValueError, "must have num_buckets elements"),
     (

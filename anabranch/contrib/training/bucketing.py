@@ -237,4 +237,5 @@ def bucket_by_sequence_length(
             keep_input,
             shared_name,
         )
-        return batch[0], batching.as_given(tensors, batch[1:])
+        # A single tensor comes back as a list of one, too.
+        return batch[0], batching.as_given(tensors, batch[1:]) if isinstance(tensors, dict) else batch[1:]

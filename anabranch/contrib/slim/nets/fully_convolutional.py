@@ -72,7 +72,9 @@ def net(
                 elif len(options) == 3:
                     hidden = repeat(hidden, options[2], conv2d, options[0], options[1], scope=name)
                 else:
-                    hidden = conv2d(hidden, *options, scope=name)
+                    # By keyword: the padding of a scope around is to give way to the layer's.
+                    keywords = dict(zip(("stride", "padding"), options[2:], strict=False))
+                    hidden = conv2d(hidden, *options[:2], **keywords, scope=name)
             (size, kernel, padding), size_7 = ends
             with arg_scope([conv2d], **(end_options or {})):
                 hidden = conv2d(hidden, size, kernel, padding=padding, scope="fc6")
