@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import anabranch as tf
 
@@ -28,3 +29,17 @@ def test_counts_at_thresholds_have_the_names_of_counts() -> None:
         assert [v.name for v in tf.local_variables()] == [
             f"{kind}/{kind}:0" for kind in ("true_positives", "false_positives", "true_negatives", "false_negatives")
         ]
+
+
+def test_kappa_of_classes_that_are_out_of_range() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        labels = tf.placeholder(tf.int64, [4])
+        value, update = tf.contrib.metrics.cohen_kappa(labels, tf.constant([1, 1, 1, 0]), 2)
+        session.run(tf.local_variables_initializer())
+        assert session.run(update, {labels: [1, 0, 1, 1]}).dtype == np.float64
+        np.testing.assert_allclose(session.run(value), -1 / 3, rtol=1e-12)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="out of bound"):
+            session.run(update, {labels: [1, 0, 2, 1]})
+        np.testing.assert_allclose(session.run(value), -1 / 3, rtol=1e-12)
+    with pytest.raises(ValueError, match="must be >= 2"):
+        tf.contrib.metrics.cohen_kappa([0], [0], 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import anabranch as tf
+from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.metrics.state import Pair, finished, matched, metric_variable, ratio, read, spread_weights
 
@@ -112,19 +113,41 @@ def cohen_kappa(
     updates_collections: Any = None,
     name: str | None = None,
 ) -> Pair:
-    """Cohen's kappa: how much more often labels ``[batch]`` and predicted classes agree than by chance."""
+    """Cohen's kappa: how much more often labels ``[batch]`` and predicted classes agree than by chance.
+
+    Args:
+        labels: classes, from 0.
+        predictions_idx: predicted classes, like ``labels``.
+        num_classes: how many there are, two at least.
+        weights: a weight for each label, 1 by default.
+        metrics_collections: collections for the value.
+        updates_collections: collections for the update.
+        name: name of the variable scope.
+
+    Returns:
+        Kappa as a float64 scalar, and the op that adds a batch and gives it.
+
+    Raises:
+        ValueError: fewer than two classes. InvalidArgumentError: a class outside [0, num_classes).
+    """
+    if num_classes < 2:
+        raise ValueError(
+            f"`num_classes` must be >= 2. Found: {num_classes}\n"
+            + errors.message(f"{num_classes} classes", "two classes at least", "num_classes=2")
+        )
     with tf.variable_scope(name, "cohen_kappa", (labels, predictions_idx, weights)):
         labels, predictions = matched(labels, predictions_idx, tf.int64)
         labels, predictions = tf.reshape(labels, [-1]), tf.reshape(predictions, [-1])
-        dtype = tf.int64 if weights is None else tf.float32
-        one = tf.ones_like(labels, dtype) if weights is None else tf.reshape(tf.cast(weights, dtype), [-1])
-        agreed = tf.where(tf.equal(labels, predictions), one, tf.zeros_like(one))
+        if weights is not None:
+            weights = tf.reshape(tf.convert_to_tensor(weights), [-1])
+        dtype = tf.int64 if weights is None or weights.dtype.is_integer else tf.float32
+        table = tf.math.confusion_matrix(labels, predictions, num_classes, dtype=dtype, weights=weights)
         counters = [
-            (variable, variable.assign_add(tf.unsorted_segment_sum(values, classes, num_classes)))
-            for variable_name, values, classes in (
-                ("po", agreed, labels),
-                ("pe_row", one, predictions),
-                ("pe_col", one, labels),
+            (variable, variable.assign_add(counts))
+            for variable_name, counts in (
+                ("po", tf.matrix_diag_part(table)),
+                ("pe_row", tf.reduce_sum(table, 0)),
+                ("pe_col", tf.reduce_sum(table, 1)),
             )
             for variable in [metric_variable([num_classes], dtype, variable_name)]
         ]
@@ -133,8 +156,7 @@ def cohen_kappa(
             po, row, column = (tf.cast(tf.convert_to_tensor(each), tf.float64) for each in counts)
             total = tf.reduce_sum(row)
             chance = ratio(tf.reduce_sum(row * column), total)
-            agreement = ratio(tf.reduce_sum(po) - chance, total - chance)
-            return tf.cast(agreement, tf.float32, name=variable_name)
+            return ratio(tf.reduce_sum(po) - chance, total - chance, name=variable_name)
 
         value = kappa([variable for variable, _ in counters], "value")
         update = kappa([more for _, more in counters], "update_op")
