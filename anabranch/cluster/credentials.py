@@ -128,8 +128,12 @@ def certificates() -> Certificates | None:
         ) from None
 
 
-def split_address(address: str) -> tuple[str, int]:
+def split_address(address: str, refused: str = "Could not interpret {} as a host-port pair.") -> tuple[str, int]:
     """Host and port of an address.
+
+    Args:
+        address: ``host:port``.
+        refused: the first line of the error, with the address in its braces.
 
     Raises:
         InvalidArgumentError: it is none.
@@ -137,7 +141,11 @@ def split_address(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise errors.InvalidArgumentError(
-            None, None, errors.message(f"the address {address!r}", "'host:port'", "'localhost:2222'")
+            None,
+            None,
+            refused.format(f'"{address}"')
+            + "\n"
+            + errors.message(f"the address {address!r}", "'host:port'", "'localhost:2222'"),
         )
     return host.strip("[]"), int(port)
 

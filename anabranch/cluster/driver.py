@@ -13,22 +13,17 @@ pieces have committed stands, as with the segments of a step in one process, unl
 
 from __future__ import annotations
 
-import collections
-import contextlib
 import itertools
 import os
-import queue
 import secrets
 import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from anabranch.cluster import consistency, credentials, partition, peers, wire
+from anabranch.cluster import consistency, credentials, partition, peers
 from anabranch.cluster import task as tasks
 from anabranch.cluster.partition import DistributedStep, Feed, Piece, Value
+from anabranch.cluster.step_run import BoundStep, StepRun
 from anabranch.cluster.tasks import TaskPlacer, task_name
 from anabranch.core import device as device_names
 from anabranch.core import errors
@@ -61,36 +56,6 @@ def address_of(target: str) -> str:
     address = text.removeprefix(SCHEME)
     credentials.split_address(address)
     return address
-
-
-class _Bound:
-    """A step as this session's tasks know it."""
-
-    def __init__(
-        self,
-        step: DistributedStep,
-        numbers: list[int],
-        kept: list[frozenset[int]],
-        direct: list[frozenset[int]],
-        counts: bool = False,
-    ) -> None:
-        self.step = step
-        self.counts = counts
-        """Whether it is a training step, for modes that count these."""
-        self.pieces = step.pieces
-        self.fetches = step.fetches
-        self.numbers = numbers
-        self.kept = kept
-        """Per piece, the outputs that stay at its task."""
-        self.waits = [
-            {*piece.after, *(s.piece for s in piece.sources if isinstance(s, Value))} for piece in step.pieces
-        ]
-        self.followers: list[list[int]] = [[] for _ in step.pieces]
-        for i, waits in enumerate(self.waits):
-            for other in waits:
-                self.followers[other].append(i)
-        self.keepers = {piece.task for piece, *stay in zip(step.pieces, kept, direct, strict=True) if any(stay)}
-        """Tasks at which something may stay between pieces."""
 
 
 class ClusterWorker:
@@ -149,7 +114,7 @@ class ClusterWorker:
             )
         self.peers[default].open(token)
         self._mode = consistency.mode(options, self.session.number, default, self.peers, cluster)
-        self._bound: Cache[Any, _Bound] = Cache("steps over tasks", options.plan_cache_size)
+        self._bound: Cache[Any, BoundStep] = Cache("steps over tasks", options.plan_cache_size)
         self._registered: Cache[Any, RegisteredStep] = Cache("registered steps", options.plan_cache_size)
         self._numbers = itertools.count(1)
         self.steps = itertools.count(1)
@@ -253,7 +218,7 @@ class ClusterWorker:
                 bound = self._bind(registered, token)
                 return self._mode.run(
                     bound,
-                    lambda part, at_gate: _StepRun(self, bound, values, token, run_metadata, part, at_gate).run(),
+                    lambda part, at_gate: StepRun(self, bound, values, token, run_metadata, part, at_gate).run(),
                     token,
                 )
             except errors.OpError as problem:
@@ -313,7 +278,7 @@ class ClusterWorker:
             peer.reset([c.decode() if isinstance(c, bytes) else c for c in containers or ()])
 
     # ---------------------------------------------------------------------------------------------------------- binding
-    def _bind(self, registered: RegisteredStep, token: CancellationToken) -> _Bound:
+    def _bind(self, registered: RegisteredStep, token: CancellationToken) -> BoundStep:
         """A step cut into pieces that their tasks know."""
         changes = registered.step.graph._changes
         bound = self._bound.get(registered.number, changes)
@@ -340,7 +305,7 @@ class ClusterWorker:
             }
             ends = [key for key in taken.values() if last[key] == i]
             numbers.append(peer.register(piece.data, stays, taken, ends, sorted(direct[i])))
-        return self._bound.add(registered.number, _Bound(step, numbers, kept, direct, counts), changes)
+        return self._bound.add(registered.number, BoundStep(step, numbers, kept, direct, counts), changes)
 
 
 def _same_task(step: DistributedStep, source: Value, piece: Piece) -> bool:
@@ -408,219 +373,3 @@ def _show_own_op(problem: errors.OpError, graph: Graph) -> None:
         own = graph._by_name.get(problem._op.name)
         if own is not None and own.type == problem._op.type:
             problem._op = own
-
-
-class _StepRun:
-    """One run of a step."""
-
-    def __init__(
-        self,
-        worker: ClusterWorker,
-        bound: _Bound,
-        values: Sequence[Any],
-        token: CancellationToken,
-        run_metadata: Any = None,
-        part: Sequence[Any] | None = None,
-        at_gate: Callable[[], None] | None = None,
-    ) -> None:
-        self._part, self._at_gate = part, at_gate
-        self._parked: list[int] = []
-        """Pieces that could begin if they were not behind the gate."""
-        self._metadata = run_metadata
-        self._worker, self._bound, self._values, self._token = worker, bound, values, token
-        self._number = next(worker.steps)
-        self._results: list[Any] = [None] * len(bound.pieces)
-        self._waiting = [len(waits) for waits in bound.waits]
-        self._ready = collections.deque(i for i, count in enumerate(self._waiting) if not count)
-        self._ended: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
-        self._cancels: dict[int, Callable[[], None]] = {}
-        self._failure: BaseException | None = None
-        self._holders: set[str] = set()
-        """Tasks that hold values until others have fetched them."""
-
-    def run(self) -> list[Any]:
-        try:
-            with self._token.on_cancel(self._cancel_calls):
-                self._run_pieces()
-        except consistency.Late:
-            self._forget(self._bound.keepers)
-            raise
-        except BaseException as problem:
-            self._failure = self._failure or problem
-            self._token.cancel(errors.CancelledError(None, None, "another piece of the step failed"))
-            self._cancel_calls()
-            self._forget(self._bound.keepers)
-            if isinstance(problem, errors.OpError) and isinstance(self._failure, errors.OpError):
-                raise self._failure from None
-            raise
-        self._forget(self._holders)
-        return [self._fetched(source) for source in self._bound.fetches]
-
-    def _run_pieces(self) -> None:
-        pieces, peers_of = self._bound.pieces, self._worker.peers
-        local: collections.deque[int] = collections.deque()
-        while self._ready or local or self._cancels or self._parked:
-            if not (self._ready or local or self._cancels):
-                self._pass_gate()
-            while self._ready:
-                i = self._ready.popleft()
-                if self._at_gate is not None and i in self._bound.step.gated:
-                    self._parked.append(i)
-                elif peers_of[pieces[i].task].is_here:
-                    local.append(i)
-                elif self._metadata is not None:  # what is looked at runs piece by piece
-                    self._token.raise_if_cancelled()
-                    told = type(self._metadata)()
-                    self._end(i, self._remote(i).run_traced(self._header(i), self._feeds(i), told))
-                    self._note_stats(i, told)
-                elif self._ready or local or self._cancels or pieces[i].may_block:
-                    self._start(i)
-                else:
-                    self._token.raise_if_cancelled()
-                    self._end(i, self._remote(i).run(self._header(i), self._feeds(i)))
-            while not self._ended.empty():
-                self._take_ended()
-            if self._ready:
-                continue
-            self._token.raise_if_cancelled()
-            if local:
-                i = local.popleft()
-                self._end(i, self._run_here(i))
-            elif self._cancels:
-                self._take_ended()
-
-    def _pass_gate(self) -> None:
-        """Let pieces behind the gate begin: nothing runs that is before it."""
-        self._token.raise_if_cancelled()
-        assert self._at_gate is not None
-        self._at_gate()
-        self._at_gate = None
-        self._ready.extend(self._parked)
-        self._parked.clear()
-
-    def _remote(self, i: int) -> peers.PeerElsewhere:
-        peer = self._worker.peers[self._bound.pieces[i].task]
-        assert isinstance(peer, peers.PeerElsewhere)
-        return peer
-
-    def _remaining(self) -> float | None:
-        deadline = self._token.deadline
-        return None if deadline is None else max(0.001, deadline - time.monotonic())
-
-    def _header(self, i: int) -> list[Any]:
-        return [self._worker.session.number, self._bound.numbers[i], self._number, self._remaining(), self._part_of(i)]
-
-    def _part_of(self, i: int) -> Sequence[Any] | None:
-        """What a piece is part of: transactions hold nothing for those without state."""
-        part = self._part
-        return None if part is None or (len(part) == 1 and i not in self._bound.step.with_state) else part
-
-    def _feeds(self, i: int) -> list[Any]:
-        bound = self._bound
-        piece = bound.pieces[i]
-        feeds = []
-        for source in piece.sources:
-            if isinstance(source, Feed):
-                feeds.append(self._values[source.place])
-            elif source.place not in bound.kept[source.piece]:
-                value = self._results[source.piece][source.place]
-                if isinstance(value, wire.Held):
-                    holder = bound.pieces[source.piece].task
-                    address = "" if holder == piece.task else self._worker.peers[holder].address
-                    value = value._replace(address=address)
-                feeds.append(value)
-        return feeds
-
-    def _start(self, i: int) -> None:
-        self._cancels[i] = lambda: None  # it counts as begun before it can end
-        self._cancels[i] = self._remote(i).start(
-            self._header(i), self._feeds(i), lambda answer: self._note_ended(i, answer)
-        )
-
-    def _note_ended(self, i: int, answer: Any) -> None:
-        if isinstance(answer, errors.OpError) and self._failure is None and not self._token.cancelled:
-            self._failure = answer
-            self._token.cancel(errors.CancelledError(None, None, "another piece of the step failed"))
-        self._ended.put((i, answer))
-
-    def _take_ended(self) -> None:
-        """Wait for a call to another process to end."""
-        i, answer = self._ended.get()
-        self._cancels.pop(i, None)
-        if isinstance(answer, errors.OpError):
-            if self._failure is not None:
-                raise self._failure
-            raise self._token.error() or answer
-        self._end(i, answer[1])
-
-    def _run_here(self, i: int) -> list[Any]:
-        peer = self._worker.peers[self._bound.pieces[i].task]
-        assert isinstance(peer, peers.PeerHere)
-        number, step, timeout = self._bound.numbers[i], self._number, self._remaining()
-        token = self._token
-        with contextlib.ExitStack() as linked:
-
-            def on_token(inner: CancellationToken) -> None:
-                def cancel() -> None:
-                    inner.cancel(token.error())
-
-                linked.enter_context(token.on_cancel(cancel))
-                if token.cancelled:
-                    cancel()
-
-            session = self._worker.session.number
-            try:
-                told = None if self._metadata is None else type(self._metadata)()
-                feeds, part = self._feeds(i), self._part_of(i)
-                results = peer.task.run(session, number, step, feeds, timeout, on_token, told, part)
-                self._note_stats(i, told)
-                return results
-            except errors.OpError:
-                if self._failure is not None:
-                    raise self._failure from None
-                raise
-
-    def _note_stats(self, i: int, told: Any) -> None:
-        """Add what a task says of a piece to the step's RunMetadata, under the names of the task's devices."""
-        if told is None:
-            return
-        piece = self._bound.pieces[i]
-        devices = {entry.device: entry for entry in self._metadata.step_stats.dev_stats}
-        for entry in told.step_stats.dev_stats:
-            name = f"{piece.task}/device:{entry.device.partition('/device:')[2]}"
-            if name not in devices:
-                devices[name] = self._metadata.step_stats.dev_stats.add(device=name)
-            devices[name].node_stats.extend(entry.node_stats)
-            for constant in piece.constants:  # they were there before anything ran
-                devices[name].node_stats.add(node_name=constant, timeline_label=constant)
-
-    def _end(self, i: int, results: list[Any]) -> None:
-        self._results[i] = results
-        if any(isinstance(value, wire.Held) for value in results):
-            self._holders.add(self._bound.pieces[i].task)
-        for follower in self._bound.followers[i]:
-            self._waiting[follower] -= 1
-            if not self._waiting[follower]:
-                self._ready.append(follower)
-
-    def _cancel_calls(self) -> None:
-        for cancel in list(self._cancels.values()):
-            cancel()
-
-    def _forget(self, tasks: Iterable[str]) -> None:
-        """Have tasks drop what the step has left there."""
-        for name in tasks:
-            peer = self._worker.peers[name]
-            if isinstance(peer, peers.PeerElsewhere):
-                peer.forget(self._number)
-
-    def _fetched(self, source: Feed | Value | None) -> Any:
-        if source is None:
-            return None
-        value = self._values[source.place] if isinstance(source, Feed) else self._results[source.piece][source.place]
-        if isinstance(value, np.ndarray):
-            if value.ndim == 0:
-                return value[()]
-            if isinstance(source, Feed) or not value.flags.writeable:
-                return np.array(value)
-        return value

@@ -203,10 +203,12 @@ class PeerElsewhere(Peer):
         if own is not None and self._shown is not None and self._shown.is_seen():
             header["shown"] = own
         config = () if facts.config is None else (tasks.as_bytes_value(facts.config.SerializeToString()),)
-        answer, _ = self._connection().call("Open", header, config, 60.0)
+        connection = self._connection()
+        answer, _ = connection.call("Open", header, config, 60.0)
         if answer.get("shares"):
             assert self._shown is not None
             self._exchange = Exchange(self._shown.pid)
+            connection.know_local(answer["local"])
 
     def _hold(self) -> None:
         # Its end is not looked at: whatever the session asks of the task from then on is refused there.
@@ -280,7 +282,7 @@ class PeerElsewhere(Peer):
         timeout = header[3]
         limit = None if timeout is None else timeout + 1.0
         answer, results = self._connection().call("Run", {"run": header}, values, limit, self._exchange)
-        self.leaving = self.leaving or "leaving" in answer
+        self.note(answer)
         return results
 
     def run_traced(self, header: list[Any], values: Sequence[Any], metadata: Any) -> list[Any]:
@@ -292,14 +294,24 @@ class PeerElsewhere(Peer):
         metadata.MergeFromString(told.tobytes())
         return results
 
+    def send(self, header: list[Any], values: Sequence[Any]) -> transport.SentCall | None:
+        """Begin to run a piece that waits for nobody at a task of this machine; None if that is not possible."""
+        if self._exchange is None:
+            return None
+        return self._connection().send("Run", {"run": header}, values, self._exchange)
+
+    def note(self, answer: dict[str, Any]) -> None:
+        """Note what a task says of itself with an answer."""
+        self.leaving = self.leaving or "leaving" in answer
+
     def start(self, header: list[Any], values: Sequence[Any], done: Callable[[Any], None]) -> Callable[[], None]:
         """Run a piece, and have ``done`` called with (header, results) or an error; returns what cancels it."""
         timeout = header[3]
         limit = None if timeout is None else timeout + 1.0
 
         def ended(answer: Any) -> None:
-            if isinstance(answer, tuple) and "leaving" in answer[0]:
-                self.leaving = True
+            if isinstance(answer, tuple):
+                self.note(answer[0])
             done(answer)
 
         return self._connection().start("Run", {"run": header}, values, limit, ended, self._exchange)

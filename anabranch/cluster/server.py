@@ -91,9 +91,9 @@ class Server:
         start: whether to start it.
 
     Raises:
-        ValueError: the job is not in the cluster, or which one it is has not been said.
-        tf.errors.InvalidArgumentError: the task is not in the job.
-        tf.errors.UnavailableError: its address is in use. tf.errors.FailedPreconditionError: other machines could reach
+        ValueError: which job or task it is has not been said. tf.errors.InternalError: the job is not in the cluster.
+        tf.errors.InvalidArgumentError: the task is not in the job, or its address is not one.
+        tf.errors.UnknownError: its address is in use. tf.errors.FailedPreconditionError: other machines could reach
             it, and no token was placed.
 
     Example:
@@ -127,7 +127,18 @@ class Server:
             startup.choose(message.default_session_config)
         cluster = ClusterSpec(message.cluster)
         job, index = message.job_name, message.task_index
-        if job in cluster.jobs and index not in cluster.task_indices(job):
+        if job not in cluster.jobs:
+            raise errors.InternalError(
+                None,
+                None,
+                f'Job "{job}" was not defined in cluster\n'
+                + errors.message(
+                    f"job_name={job!r}",
+                    f"one of {cluster.jobs}",
+                    f"job_name={next(iter(cluster.jobs), 'worker')!r}, or a cluster with that job",
+                ),
+            )
+        if index not in cluster.task_indices(job):
             raise errors.InvalidArgumentError(
                 None,
                 None,
@@ -165,6 +176,7 @@ class Server:
             self._started = True
             add_here(self._address, self._task)
             self._listener.start()
+            self._task.local_name = self._listener.local_name
 
     def join(self) -> None:
         """Wait until the server is stopped, or forever.

@@ -139,6 +139,8 @@ class Task:
         self._holds: dict[str, threading.Event] = {}
         self.leaving = False
         """Whether it has been asked to end, and waits until its sessions are closed."""
+        self.local_name = ""
+        """Where processes of the same machine and user call it; '' if they call it like others."""
 
     # -------------------------------------------------------------------------------------------------------- sessions
     def open(
@@ -497,7 +499,7 @@ class Task:
             options = SessionOptions(**header["options"])
             client = shared_memory.Shown.read(header.get("shown"))
             shares = self.open(header["session"], header["name"], options, config, header["isolated"], client)
-            return wire.encode({"shares": shares})
+            return wire.encode({"shares": shares, "local": self.local_name})
 
         def close(header: dict[str, Any], values: list[Any], caller: Any) -> bytes:
             self.close(header["session"])

@@ -29,6 +29,7 @@ from concurrent import futures
 from typing import Any
 
 from anabranch.cluster import credentials, wire
+from anabranch.cluster.local_calls import LocalCall, LocalLinks, LocalListener
 from anabranch.cluster.shared_memory import Exchange
 from anabranch.core import conditions, errors
 
@@ -63,6 +64,8 @@ RAY_ADDRESS = "RAY_ADDRESS"
 IDLE = 30.0
 """Seconds after which a thread of a server without work ends."""
 _SERVICE = "anabranch.Task"
+_LOCAL = ("Run",)
+"""What may be called without gRPC by processes of the same machine."""
 _TOKEN = "anabranch-token"
 _OPTIONS = [
     ("grpc.max_receive_message_length", -1),
@@ -153,28 +156,38 @@ class _DaemonThreads(futures.Executor):
         """Do nothing: threads without work end by themselves."""
 
 
-def _guarded(handler: Handler, token: bytes) -> Callable[[bytes, Any], bytes]:
-    """What answers a call of gRPC: refuses callers without the token, and sends errors back as messages."""
+def _answering(handler: Handler) -> Callable[[Any, Any], bytes]:
+    """What answers a message: sends errors back as messages."""
 
-    def answer(message: bytes, context: Any) -> bytes:
+    def answer(message: Any, context: Any) -> bytes:
         try:
-            shown = next((value for key, value in context.invocation_metadata() if key == _TOKEN), "")
-            if not hmac.compare_digest(shown.encode(), token):
-                raise errors.UnauthenticatedError(
-                    None,
-                    None,
-                    errors.message(
-                        "a call with another token than the task's" if shown else "a call without a token",
-                        "the token of the cluster",
-                        f"the same file in {credentials.TOKEN_VARIABLE} on each machine, for the same user",
-                    ),
-                )
             header, values = wire.decode(message)
             return handler(header, values, Caller(context))
         except BaseException as problem:
             if not isinstance(problem, errors.OpError):
                 _log.exception("a call failed in this task for a reason that is not the caller's")
             return wire.encode({"error": wire.error_fields(problem)})
+
+    return answer
+
+
+def _guarded(answering: Callable[[Any, Any], bytes], token: bytes) -> Callable[[bytes, Any], bytes]:
+    """What answers a call of gRPC: refuses callers without the token."""
+
+    def answer(message: bytes, context: Any) -> bytes:
+        shown = next((value for key, value in context.invocation_metadata() if key == _TOKEN), "")
+        if hmac.compare_digest(shown.encode(), token):
+            return answering(message, context)
+        problem = errors.UnauthenticatedError(
+            None,
+            None,
+            errors.message(
+                "a call with another token than the task's" if shown else "a call without a token",
+                "the token of the cluster",
+                f"the same file in {credentials.TOKEN_VARIABLE} on each machine, for the same user",
+            ),
+        )
+        return wire.encode({"error": wire.error_fields(problem)})
 
     return answer
 
@@ -188,18 +201,20 @@ class Listener:
         handlers: what answers each method.
 
     Raises:
-        UnavailableError: something else listens there. InvalidArgumentError: the address is not of this machine.
+        UnknownError: something else listens there. InvalidArgumentError: the address is not of this machine.
     """
 
     def __init__(self, address: str, who: str, handlers: dict[str, Handler]) -> None:
-        host, port = credentials.split_address(address)
+        host, port = credentials.split_address(address, "Could not parse port for local server from {}.")
         number = credentials.bind_host(address, who)
         certificates = credentials.certificates()
         grpc = _grpc()
         token = credentials.token().encode()
+        answers = {name: _answering(handler) for name, handler in handlers.items()}
         methods = {
-            name: grpc.unary_unary_rpc_method_handler(_guarded(handler, token)) for name, handler in handlers.items()
+            name: grpc.unary_unary_rpc_method_handler(_guarded(answer, token)) for name, answer in answers.items()
         }
+        self._local = LocalListener({name: answers[name] for name in _LOCAL}, token)
         self._server = grpc.server(_DaemonThreads(), options=_OPTIONS)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, methods),))
         place = f"[{number}]:{port}" if ":" in number else f"{number}:{port}"
@@ -220,10 +235,17 @@ class Listener:
     def start(self) -> None:
         """Begin to answer."""
         self._server.start()
+        self._local.start()
 
     def stop(self) -> None:
         """Answer no more; calls that run are given up."""
         self._server.stop(None)
+        self._local.stop()
+
+    @property
+    def local_name(self) -> str:
+        """Where processes of the same machine and user may call without gRPC; '' if they may not."""
+        return self._local.name
 
 
 def _not_bound(address: str, who: str) -> errors.OpError:
@@ -232,10 +254,11 @@ def _not_bound(address: str, who: str) -> errors.OpError:
     with contextlib.suppress(errors.OpError):
         header, _ = Connection(address).call("Hello", {"probe": True}, (), 2.0)
         there = f", where {header['task']} (process {header['pid']}) listens already"
-    return errors.UnavailableError(
+    return errors.UnknownError(
         None,
         None,
-        errors.message(
+        "Could not start gRPC server\n"
+        + errors.message(
             f"the address {address!r} for {who}{there or ', which is in use or not of this machine'}",
             "an address of this machine at which nothing listens",
             "end the other process, or start this one as another task (--task_index)"
@@ -267,6 +290,8 @@ class Connection:
         """When the task last gave a sign of life."""
         self.asked = False
         """Whether a sign of life has been asked for, and not come."""
+        self._local: LocalLinks | None = None
+        """The way to a task of the same machine and user."""
 
     def _method(self, name: str) -> Any:
         found = self._methods.get(name)
@@ -339,6 +364,35 @@ class Connection:
         cancel: Callable[[], None] = future.cancel
         return cancel
 
+    # -- on one machine -----------------------------------------------------------------------------------------------
+    def know_local(self, name: str) -> None:
+        """Note where a task of the same machine and user answers calls without gRPC."""
+        before = self._local
+        if before is None or before.name != name:
+            self._local = LocalLinks(name, _LOCAL, credentials.token().encode()) if name else None
+            if before is not None:
+                before.close()
+
+    def send(
+        self, method: str, header: dict[str, Any], values: Sequence[Any], exchange: Exchange | None
+    ) -> SentCall | None:
+        """Call a task of this machine without gRPC, and do not wait; None if that is not possible."""
+        links = self._local
+        if links is None:
+            return None
+        message = _encoded(header, values, exchange)
+        self.enter()
+        call = None
+        try:
+            call = links.send(method, message)
+        finally:
+            if call is None:
+                self.leave()
+        if call is None:  # its process has ended: what is at the address now says what it knows
+            self._local = None
+            return None
+        return SentCall(self, method, call, exchange)
+
     # -- signs of life ------------------------------------------------------------------------------------------------
     def enter(self) -> None:
         """Count a call that begins."""
@@ -372,6 +426,8 @@ class Connection:
         with _connections_lock:
             if _connections.get(self.address) is self:
                 del _connections[self.address]
+        if self._local is not None:
+            self._local.close()
         self._channel.close()
 
     # -- errors -------------------------------------------------------------------------------------------------------
@@ -415,11 +471,40 @@ class Connection:
         return errors.InternalError(None, None, f"a call to the task at {self.address} failed: {code}: {details}")
 
 
+class SentCall:
+    """A call to a task of this machine whose answer has not been read."""
+
+    def __init__(self, connection: Connection, method: str, call: LocalCall, exchange: Exchange | None) -> None:
+        self._connection, self._method, self._call, self._exchange = connection, method, call, exchange
+        self.fileno = call.fileno
+        self.cancel = call.cancel
+
+    def drop(self) -> None:
+        """Give it up; nobody waits for the answer."""
+        self._call.drop()
+        self._connection.leave()
+
+    def answer(self) -> tuple[dict[str, Any], list[Any]]:
+        """Wait for the answer.
+
+        Raises:
+            OpError: that of the task; UnavailableError if it is gone.
+        """
+        connection = self._connection
+        try:
+            message = self._call.answer()
+        except OSError as problem:
+            raise connection._gone(self._method, connection.lost or str(problem)) from None
+        finally:
+            connection.leave()
+        return _answered(message, self._exchange)
+
+
 def _encoded(header: dict[str, Any], values: Sequence[Any], exchange: Exchange | None) -> bytes:
     return wire.encode(header, values) if exchange is None else exchange.encode(header, values)
 
 
-def _answered(message: bytes, exchange: Exchange | None) -> tuple[dict[str, Any], list[Any]]:
+def _answered(message: Any, exchange: Exchange | None) -> tuple[dict[str, Any], list[Any]]:
     header, values = wire.decode(message)
     if "error" in header:
         raise wire.restored_error(header["error"])

@@ -71,7 +71,7 @@ def encode(header: dict[str, Any], values: Sequence[Any] = ()) -> bytes:
     return b"".join(pieces)
 
 
-def decode(message: bytes) -> tuple[dict[str, Any], list[Any]]:
+def decode(message: bytes | memoryview) -> tuple[dict[str, Any], list[Any]]:
     """The header and the values of a message; arrays are read-only and share its memory.
 
     Raises:
@@ -80,8 +80,8 @@ def decode(message: bytes) -> tuple[dict[str, Any], list[Any]]:
     try:
         (length,) = _LENGTH.unpack_from(message)
         at = _LENGTH.size + length
-        header, specs, sizes = json.loads(message[_LENGTH.size : at])
         view = memoryview(message)
+        header, specs, sizes = json.loads(bytes(view[_LENGTH.size : at]))
         buffers = []
         for size in sizes:
             at += -at % _ALIGNED

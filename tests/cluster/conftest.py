@@ -40,9 +40,11 @@ def cluster(_cluster):
         yield workers, servers
 
 
-@pytest.fixture(params=["here", "by network"])
+@pytest.fixture(params=["here", "by socket", "by network"])
 def reached(request, monkeypatch):
-    """How a session reaches the tasks: as tasks of this process, or like tasks of others."""
-    if request.param == "by network":
+    """How a session reaches the tasks: as tasks of this process, of another of this machine, or of another machine."""
+    if request.param != "here":
         monkeypatch.setattr("anabranch.cluster.task.find_here", lambda address: None)
+    if request.param == "by network":
+        monkeypatch.setattr("anabranch.cluster.transport.Connection.send", lambda *arguments: None)
     return request.param

@@ -37,7 +37,8 @@ def test_an_address_that_another_program_has():
         other.bind(("127.0.0.1", 0))
         other.listen()
         address = f"localhost:{other.getsockname()[1]}"
-        with pytest.raises(tf.errors.UnavailableError, match="which is in use or not of this machine"):
+        expected = "(?s)^Could not start gRPC server.*which is in use or not of this machine"
+        with pytest.raises(tf.errors.UnknownError, match=expected):
             tf.train.Server({"worker": [address]}, "worker", 0)
 
 
@@ -45,13 +46,22 @@ def test_an_address_that_another_program_has():
     ("address", "problem", "match"),
     [
         ("no.such.host.invalid:2222", tf.errors.InvalidArgumentError, "whose host is unknown here"),
-        ("localhost", tf.errors.InvalidArgumentError, "'host:port'"),
+        ("localhost", tf.errors.InvalidArgumentError, 'Could not parse port for local server from "localhost"'),
         ("localhost:99999", tf.errors.InvalidArgumentError, "'host:port'"),
     ],
 )
 def test_an_address_that_is_none(address, problem, match):
     with pytest.raises(problem, match=match):
         tf.train.Server({"worker": [address]}, "worker", 0)
+
+
+def test_tasks_and_targets_that_are_not_in_a_cluster():
+    with pytest.raises(tf.errors.InternalError, match='Job "chief" was not defined in cluster'):
+        tf.train.Server({"worker": ["localhost:0"]}, "chief", 0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match='Task 3 was not defined in job "worker"'):
+        tf.train.Server({"worker": ["localhost:0"]}, "worker", 3)
+    with pytest.raises(tf.errors.InvalidArgumentError, match='Could not interpret "localhost" as a host-port pair'):
+        tf.Session("grpc://localhost")
 
 
 def test_a_session_says_which_task_it_waits_for(caplog, monkeypatch):
