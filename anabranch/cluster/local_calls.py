@@ -29,14 +29,14 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from anabranch.core import conditions
 
 _HEAD = struct.Struct("<QQ")
 """Before a message: its length, and the number of the method. (Arrays in the message stay at multiples of 16.)"""
-_AT_ONCE = 1 << 16
+_FIRST_READ = 1 << 16
 """Bytes that are read at first: most messages are shorter."""
 _MOST_IDLE = 16
 """Sockets to one task that are kept though nobody uses them."""
@@ -64,9 +64,9 @@ def _send(link: socket.socket, number: int, message: Any) -> None:
 
 def _receive(link: socket.socket) -> tuple[int, memoryview] | None:
     """The number of the method and the message that come next; None if the other side is gone."""
-    data = link.recv(_AT_ONCE)
+    data = link.recv(_FIRST_READ)
     while 0 < len(data) < _HEAD.size:
-        more = link.recv(_AT_ONCE)
+        more = link.recv(_FIRST_READ)
         data = data + more if more else b""
     if not data:
         return None
@@ -280,7 +280,7 @@ class LocalLinks:
         token: that of the cluster.
     """
 
-    def __init__(self, name: str, methods: Mapping[str, Any], token: bytes) -> None:
+    def __init__(self, name: str, methods: Iterable[str], token: bytes) -> None:
         self.name = name
         self._numbers = {method: i for i, method in enumerate(sorted(methods))}
         self._token = token

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 import queue
 import select
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -59,12 +60,12 @@ class Session(Protocol):
 
     session: peers.SessionFacts
     peers: dict[str, peers.Peer]
-    steps: Iterator[int]
+    steps: itertools.count[int]
     """The numbers of steps."""
 
 
 def _readable(sources: Mapping[int, Any], timeout: float | None = None) -> list[int]:
-    """Those that can be read from, after at most so many milliseconds."""
+    """Those that can be read from, after at most ``timeout`` milliseconds; waits for the first without one."""
     poll = select.poll()
     numbers = {}
     for i, source in sources.items():

@@ -54,7 +54,7 @@ def links(listener):
 
 
 def test_messages_of_any_size_come_back_by_one_socket(links):
-    for size in (0, 1, 1000, local_calls._AT_ONCE, 5_000_000):
+    for size in (0, 1, 1000, local_calls._FIRST_READ, 5_000_000):
         message = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
         answer = links.send("Echo", message).answer()
         assert bytes(answer) == message
