@@ -80,8 +80,13 @@ def _plain(name: str) -> Callable[..., Any]:
 
 # ------------------------------------------------------------------------------------------------------------ kernels
 def _sign(ctx, x):
-    if x.dtype.kind != "c":
+    if x.dtype.kind in "iu":
         return ctx.xp.sign(x)
+    if x.dtype.kind != "c":  # 0 for NaN, as TensorFlow compares with 0
+        sign = ctx.xp.sign(x)
+        if ctx.lax is None and (not x.size or np.min(sign) == np.min(sign)):
+            return sign
+        return ctx.xp.where(x == x, sign, x.dtype.type(0))
     size = ctx.xp.abs(x)
     zero = size == 0
     return ctx.xp.where(zero, ctx.xp.zeros_like(x), x / ctx.xp.where(zero, ctx.xp.ones_like(size), size))
@@ -197,7 +202,7 @@ _unary(
 )
 _unary(
     "Sign",
-    "-1, 0 or 1 as `x` is negative, zero or positive, nan for nan; `x / |x|` for complex numbers.",
+    "-1, 0 or 1 as `x` is negative, zero or positive, 0 for nan; `x / |x|` for complex numbers.",
     _SIGNED_COMPLEX,
     _sign,
     _sign_gradient,

@@ -157,7 +157,7 @@ _DIGAMMA_SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1
 
 
 def host_digamma(x: Any) -> Any:
-    """Digamma of a NumPy array: reflection, then recurrence up to 10, then the asymptotic series; nan at the poles."""
+    """Digamma of a NumPy array: reflection, then recurrence up to 10, then the asymptotic series; inf at the poles."""
     dtype = x.dtype
     x = np.asarray(x).astype(np.float64)
     pole = (x <= 0) & (x == np.floor(x))
@@ -171,7 +171,7 @@ def host_digamma(x: Any) -> Any:
     inverse = 1.0 / (y * y)
     result += np.log(y) - 0.5 / y - inverse * polynomial(inverse, _DIGAMMA_SERIES[::-1])
     result = np.where(reflected, result - np.pi / np.tan(np.pi * (x - np.rint(x))), result)
-    return np.where(pole, np.nan, result).astype(dtype)
+    return np.where(pole, np.inf, result).astype(dtype)
 
 
 def polynomial(x: Any, coefficients: Sequence[float]) -> Any:

@@ -250,7 +250,7 @@ _special(
 # -------------------------------------------------------------------------------------------------------------- gamma
 def _digamma(ctx, x):
     pole = (x <= 0) & (x == ctx.xp.floor(x))
-    return ctx.xp.where(pole, ctx.xp.full_like(x, np.nan), ctx.lax.digamma(x))
+    return ctx.xp.where(pole, ctx.xp.full_like(x, np.inf), ctx.lax.digamma(x))
 
 
 def _igamma_slopes(op: Any) -> tuple[Any, Any]:
@@ -308,7 +308,7 @@ _special(
 )
 _special(
     "Digamma",
-    "Derivative of `lgamma`; nan at 0 and the negative integers.",
+    "Derivative of `lgamma`; inf at 0, the negative integers and -inf.",
     _UNARY,
     FLOATS,
     _digamma,
