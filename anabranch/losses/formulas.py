@@ -277,11 +277,7 @@ def mean_pairwise_squared_error(
         weights = checked_weights(weights, labels)
         error = build("Sub", predictions, labels)
         rank = error.shape.ndims
-        if rank is None:
-            raise ValueError(
-                errors.message("predictions of unknown rank", "a tensor of known rank", "predictions.set_shape([...])")
-            )
-        inner = list(range(1, rank))
+        inner = build("Range", 1, build("Rank", error), 1) if rank is None else list(range(1, rank))
         squares = reduce_sum(build("Mul", error, error), inner, keepdims=True)
         total = reduce_sum(error, inner, keepdims=True)
         ones = build("Mul", ones_like(error), cast(not_equal(weights, 0.0), error.dtype.base))

@@ -113,6 +113,17 @@ def test_mean_pairwise_squared_error(weights):
     np.testing.assert_allclose(value, (each * np.broadcast_to(np.ravel(weights), 4)).sum(), rtol=2e-6)
 
 
+def test_mean_pairwise_squared_error_of_unknown_rank():
+    labels, predictions, weights = (tf.placeholder(tf.float32) for _ in range(3))
+    loss = tf.losses.mean_pairwise_squared_error(labels, predictions, weights)
+    fed = {labels: L, predictions: P, weights: W[:, :1]}
+    expected = tf.losses.mean_pairwise_squared_error(L, tf.constant(P), W[:, :1])
+    with tf.Session() as session:
+        np.testing.assert_allclose(*session.run([loss, expected], fed), rtol=1e-6)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="weights can not be broadcast to values"):
+            session.run(loss, {**fed, weights: W[:, 0]})
+
+
 def test_collections():
     with tf.Graph().as_default():
         with tf.name_scope("a"):

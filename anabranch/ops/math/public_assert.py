@@ -138,7 +138,7 @@ def _of_values(x: Any, y: Any, symbol: str, holds: Callable[[Any, Any], Any], su
     for label, array in (("x", a), ("y", b)):
         first = array.reshape(-1)[:limit]
         lines += [f"First {first.size} elements of {label}:", str(first)]
-    return lines
+    return [*lines, ""]
 
 
 def _with_message(data: Any, message: str | None) -> list[Any]:

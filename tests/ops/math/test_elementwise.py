@@ -241,7 +241,7 @@ def test_shapes_that_do_not_broadcast_are_refused(type_name: str, types: str) ->
 
 
 def test_choices_of_other_shapes_are_refused() -> None:
-    with pytest.raises(tf.errors.InvalidArgumentError, match="size of 'cond', but saw: 2 vs. 3"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"size of 'cond', but saw: 2 vs. 3"):
         run_op("Select", np.ones(3, bool), np.ones((2, 2)), np.ones((2, 2)))
     with tf.Graph().as_default(), pytest.raises(ValueError, match=r"must be equal, but are 3 and 2"):
         tf.where(tf.placeholder(tf.bool, [3]), tf.zeros([2, 2]), tf.zeros([2, 2]))
