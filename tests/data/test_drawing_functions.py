@@ -241,3 +241,34 @@ def test_functions_of_ever_new_sizes_are_never_cut_into_programs(monkeypatch):
                 session.run(element)
     assert (True, "interpreted") in arranged
     assert (True, "compiled") not in arranged
+
+
+def test_functions_that_draw_in_branches_and_loops_run_as_code(monkeypatch):
+    """Their numbers are those of the executor, which serves nothing else."""
+    real, served = straight_line.Straight.run, []
+
+    def branching(x):
+        drawn = tf.random_uniform([])
+        x = tf.cast(x, tf.float32)
+        chosen = tf.cond(drawn > 0.5, lambda: x + tf.random_uniform([2]), lambda: tf.stack([drawn, x]))
+        total = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y + tf.random_uniform([])), [0, 0.0])[1]
+        return chosen, drawn, total
+
+    def found():
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.set_random_seed(5)
+            element = tf.data.Dataset.range(40).map(branching).batch(4).make_one_shot_iterator().get_next()
+            return [session.run(element) for _ in range(10)]
+
+    def run(self, *args, **options):
+        outcome = real(self, *args, **options)
+        served.append(outcome is not None and any(op.type.endswith("If") for op in self._ops))
+        return outcome
+
+    monkeypatch.setattr(straight_line.Straight, "run", run)
+    code = found()
+    assert sum(served) > 30
+    monkeypatch.setattr(straight_line.Straight, "run", lambda self, *args, **options: None)
+    for batch, expected in zip(code, found(), strict=True):
+        for column, wanted in zip(batch, expected, strict=True):
+            np.testing.assert_array_equal(column, wanted)

@@ -137,7 +137,7 @@ def _committed(manager: Any, slot: Any, token: CancellationToken | None) -> np.n
 
 
 def _no_stream(op: Any) -> RandomCounter:
-    """A function that draws in a conditional or loop is run by the executor."""
+    """What draws from the streams of a step is run by the executor."""
     raise AssertionError(op)
 
 
@@ -180,15 +180,16 @@ class BodyFunction:
         self._tier = self._plan.options.tier
         straight = runner.bodies.straight(self._plan)
         # What draws from streams of steps goes by the executor.
-        if straight is not None and straight.random_ops:
-            straight = None if straight.nests or not isinstance(self._manager, OwnStreams) else straight
+        if straight is not None and straight.random_ops and not isinstance(self._manager, OwnStreams):
+            straight = None
         self._straight: Straight | None = straight
         self._read = [] if straight is None else [runner.slot(key.maker) for key in straight.reads]
         """The tables and variables that its code reads, which are pinned for each call."""
         self._open = None if straight is None or straight.any_size is not None else open_code.of_body(self._plan)
         """What runs a body that draws where straight code does not: for elements of ever new sizes."""
         self._turn: Turn | None = None
-        self._fixed = fixed_draws(self._plan, self._plan.segments[0].random_ops) if straight is not None else {}
+        certain = straight is not None and not straight.nests
+        self._fixed = fixed_draws(self._plan, self._plan.segments[0].random_ops) if certain else {}
         self._copies: list[BodyFunction] = []
         """The same with streams of their own, for calls whose places in the streams were reserved; each in one call."""
         self._rows: Rows | None = None
@@ -287,7 +288,7 @@ class BodyFunction:
     def _turn_of(self, straight: Straight, token: CancellationToken) -> Turn | None:
         """What a call takes from here; the streams of the ops that draw have begun with the first, op by op."""
         if straight.nests:
-            return Turn(_no_stream, token)
+            return Turn(self._manager.of if straight.random_ops else _no_stream, token)
         if straight.random_ops and self._turn is None:
             self._turn = Turn(functools.cache(self._manager.of))
         return self._turn
