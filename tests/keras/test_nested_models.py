@@ -191,3 +191,16 @@ def test_variables_of_metrics_have_no_scope():
         names = [[variable.name for variable in metric.variables] for metric in model.metrics]
         assert names[0] == ["total:0", "count:0"]
         assert names[1] == ["true_positives:0", "true_negatives:0", "false_positives:0", "false_negatives:0"]
+
+
+def test_updates_of_a_network_in_a_wrapper_are_those_of_the_wrappers_call():
+    with tf.Graph().as_default():
+        inner = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(3,)), tf.keras.layers.BatchNormalization()])
+        model = tf.keras.Sequential(
+            [tf.keras.layers.TimeDistributed(inner, input_shape=(4, 3)), tf.keras.layers.LSTM(1)]
+        )
+        assert len(model.updates) == 2
+        model.compile("sgd", "mse")
+        before = inner.get_weights()[-2]
+        model.fit(np.arange(24.0).reshape(2, 4, 3), np.zeros((2, 1)), verbose=0)
+        assert (inner.get_weights()[-2] != before).all()

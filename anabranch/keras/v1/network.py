@@ -8,7 +8,7 @@ depth.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -427,7 +427,7 @@ class Network(Layer):
         inside = reachable(self.inputs, items)
         calls = [
             x
-            for layer in self._sublayers
+            for layer in _within(self)
             for node in getattr(layer, "_inbound_nodes", ())
             for x in nest.flatten(node.input_tensors)
         ]
@@ -635,6 +635,13 @@ class Network(Layer):
 
 def _places(items: list[Any]) -> list[Any]:
     return [items] if items and isinstance(items[0], str) else items
+
+
+def _within(layer: Any) -> Iterator[Any]:
+    """The layers in a layer, those in wrappers and networks in it, too."""
+    for inner in getattr(layer, "_sublayers", ()):
+        yield inner
+        yield from _within(inner)
 
 
 def _first(layer: Layer) -> int:
