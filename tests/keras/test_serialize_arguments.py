@@ -27,3 +27,16 @@ def test_arguments_are_taken_by_tensorflows_names(namespace: str) -> None:
         assert module.serialize(again) == written
     with pytest.raises(TypeError, match="missing a required argument"):
         module.serialize()
+
+
+def test_configs_of_separable_convolutions_have_what_tensorflow_writes():
+    with tf.Graph().as_default():
+        uniform = {"class_name": "GlorotUniform", "config": {"seed": None, "dtype": "float32"}}
+        more = {"kernel_initializer": uniform, "kernel_regularizer": None, "kernel_constraint": None}
+        for kind in (tf.keras.layers.SeparableConv1D, tf.keras.layers.SeparableConv2D):
+            config = kind(4, 3).get_config()
+            assert {name: config[name] for name in more} == more
+            assert kind.from_config(config).get_config() == config
+        config = tf.keras.layers.DepthwiseConv2D(2, dilation_rate=2).get_config()
+        assert config["dilation_rate"] == (2, 2)
+        assert tf.keras.layers.DepthwiseConv2D.from_config(config).dilation_rate == (2, 2)

@@ -302,6 +302,12 @@ class Conv3DTranspose(_Transposed):
             self.output_padding = counted(output_padding, 3, "output_padding")
 
 
+def _of_a_plain_kernel(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """What a convolution with one kernel takes: without effect here, and in TensorFlow's configs all the same."""
+    defaults = {"kernel_initializer": "glorot_uniform", "kernel_regularizer": None, "kernel_constraint": None}
+    return {name: kwargs.pop(name, value) for name, value in defaults.items()}
+
+
 class _Separable(_Convolution):
     def build(self, input_shape: Any) -> None:
         """Make both kernels and the bias."""
@@ -360,7 +366,7 @@ class SeparableConv1D(_Separable):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        arguments = dict(locals())
+        arguments = {**locals(), **_of_a_plain_kernel(kwargs)}
         super().__init__(**kwargs)
         self._set(filters, arguments)
 
@@ -392,7 +398,7 @@ class SeparableConv2D(_Separable):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        arguments = dict(locals())
+        arguments = {**locals(), **_of_a_plain_kernel(kwargs)}
         super().__init__(**kwargs)
         self._set(filters, arguments)
 
@@ -419,11 +425,9 @@ class DepthwiseConv2D(_Convolution):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        arguments = dict(locals())
-        dilation = kwargs.pop("dilation_rate", (1, 1))
+        arguments = {**locals(), "dilation_rate": kwargs.pop("dilation_rate", (1, 1))}
         super().__init__(**kwargs)
         self._set(None, arguments)
-        self.dilation_rate = counted(dilation, 2, "dilation_rate")
 
     def build(self, input_shape: Any) -> None:
         """Make kernel and bias."""
