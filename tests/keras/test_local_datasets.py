@@ -7,10 +7,14 @@ import os
 import struct
 import subprocess
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+import anabranch as tf
 from anabranch.cli import idx
 
 IMAGES = np.arange(3 * 4, dtype=np.uint8).reshape(3, 2, 2)
@@ -46,3 +50,27 @@ def test_sets_that_are_there_need_no_keras(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout == ("True [2, 0, 1] (1, 2, 2) uint8\n(3, 2, 2) [2, 0, 1] True (1,) uint8\nFalse False\n")
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_files_are_kept_and_unpacked_where_version_1_has_them(tmp_path, kind):
+    (tmp_path / "words.txt").write_text("a b")
+    archive = tmp_path / f"words.{kind}"
+    if kind == "tar":
+        with tarfile.open(archive, "w:gz") as tar:
+            tar.add(tmp_path / "words.txt", arcname="words/words.txt")
+    else:
+        with zipfile.ZipFile(archive, "w") as packed:
+            packed.write(tmp_path / "words.txt", "words/words.txt")
+    get_file, cache = tf.keras.utils.get_file, str(tmp_path / "cache")
+    os.makedirs(f"{cache}/datasets/of")
+    origin = (tmp_path / "words.txt").as_uri()
+    assert get_file(str(tmp_path / "absolute.txt"), origin) == str(tmp_path / "absolute.txt")
+    assert get_file("of/words.txt", origin, cache_dir=cache) == f"{cache}/datasets/of/words.txt"
+    path = get_file(f"all.{kind}", archive.as_uri(), extract=True, cache_dir=cache)
+    assert path == f"{cache}/datasets/all.{kind}"
+    assert (tmp_path / "cache/datasets/words/words.txt").read_text() == "a b"
+    if kind == "tar":
+        path = get_file("words", archive.as_uri(), untar=True, cache_dir=cache, cache_subdir="more")
+        assert path == f"{cache}/more/words"
+        assert sorted(os.listdir(f"{cache}/more")) == ["words", "words.tar.gz"]

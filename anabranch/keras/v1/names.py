@@ -18,6 +18,7 @@ from anabranch.keras.v1 import (
     backend_nn,
     confusion,
     constraints,
+    downloads,
     graph_ops,
     initializers,
     layer,
@@ -168,7 +169,7 @@ _NAMES: dict[str, dict[str, Any]] = {
         "deserialize": schedules.deserialize,
     },
     "regularizers": {**_of(regularizers), **_registered(regularizers.registry)},
-    "utils": {name: getattr(utilities, name) for name in utilities.__all__},
+    "utils": {**{name: getattr(utilities, name) for name in utilities.__all__}, "get_file": downloads.get_file},
     "datasets.fashion_mnist": {"load_data": local_datasets.load_fashion_mnist},
     "datasets.mnist": {"load_data": local_datasets.load_mnist},
     "wrappers.scikit_learn": {
@@ -178,7 +179,6 @@ _NAMES: dict[str, dict[str, Any]] = {
 }
 _OF_KERAS_3 = ("datasets", "preprocessing")
 _APPLICATIONS = "applications"
-_OF_KERAS_3_UTILS = ("get_file",)
 _modules: dict[str, types.ModuleType] = {}
 
 
@@ -210,7 +210,7 @@ def find(path: str, name: str) -> Any:
         return applications.find(path, name)
     if full in _NAMES or any(known.startswith(f"{full}.") for known in _NAMES):
         return _modules.setdefault(full, _Namespace(full))
-    if full.partition(".")[0] in _OF_KERAS_3 or (path == "utils" and name in _OF_KERAS_3_UTILS):
+    if full.partition(".")[0] in _OF_KERAS_3:
         return loader.find(path, name)
     shown = f"tf.keras.{full}"
     raise AttributeError(
@@ -232,6 +232,6 @@ def listing(path: str) -> list[str]:
         return applications.listing(path)
     start = f"{path}." if path else ""
     below = {known[len(start) :].partition(".")[0] for known in _NAMES if known.startswith(start) and known != path}
-    more = (*_OF_KERAS_3, _APPLICATIONS) if not path else _OF_KERAS_3_UTILS if path == "utils" else ()
+    more = (*_OF_KERAS_3, _APPLICATIONS) if not path else ()
     own = {name for name in _NAMES.get(path, {}) if not name.startswith("_")}
     return sorted({*own, *below, *more} - {""})
