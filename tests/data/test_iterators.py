@@ -12,7 +12,7 @@ import pytest
 import anabranch as tf
 from anabranch.core.graph.verify import verify_graph
 from anabranch.data import placing
-from anabranch.runtime.interpreter import straight_line
+from anabranch.runtime.interpreter import open_code, straight_line
 
 D = tf.data.Dataset
 
@@ -293,6 +293,29 @@ def test_functions_that_read_tables_and_variables_run_as_code(monkeypatch):
         session.run(scale.assign(5.0))
         assert [session.run(element) for _ in range(8)] == [10, 0, 5, 10, 0, 5, 10, 0]
     assert sum(outcome is not None for outcome in served) >= 14
+
+
+def test_functions_that_look_up_ever_new_numbers_of_words_run_as_code_for_any(monkeypatch):
+    outcomes = []
+    real = open_code.OpenCode.results
+
+    def results(self, *args):
+        outcomes.append(real(self, *args))
+        return outcomes[-1]
+
+    monkeypatch.setattr(open_code.OpenCode, "results", results)
+    lines = [" ".join("abcd"[(i * k) % 4] for k in range(i % 11 + 1)) for i in range(60)]
+    table = tf.contrib.lookup.index_table_from_tensor(["a", "b", "c"], default_value=7)
+    looked_up = D.from_tensor_slices(lines).map(lambda line: 2 * table.lookup(tf.string_split([line]).values))
+    element = looked_up.make_initializable_iterator()
+    numbers = element.get_next()
+    with tf.Session() as session:
+        session.run(tf.tables_initializer())
+        session.run(element.initializer)
+        for line in lines:
+            expected = [{"a": 0, "b": 2, "c": 4}.get(word, 14) for word in line.split()]
+            assert session.run(numbers).tolist() == expected
+    assert sum(outcome is not None for outcome in outcomes) > 30
 
 
 def test_a_table_is_looked_up_in_a_function():

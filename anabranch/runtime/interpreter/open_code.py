@@ -34,6 +34,7 @@ from anabranch.runtime.interpreter.straight_line import MOST_MISSES
 from anabranch.runtime.interpreter.turns import Turn, blocks_of, short_draw
 from anabranch.runtime.plans import policy
 from anabranch.runtime.plans.plan import Plan
+from anabranch.runtime.state.slots import ResourceHandle
 from anabranch.xla import known_values, lowering
 
 _ARRAYS = (np.ndarray, np.generic)
@@ -537,7 +538,7 @@ def _rank_of(value: Any) -> Any:
     """What code for any size tells arguments apart by: a rank, or those of what an optional holds."""
     if type(value) is HostOptional:
         return "none" if value.values is None else tuple([getattr(item, "ndim", None) for item in value.values])
-    return None if type(value) is HostList else value.ndim
+    return None if type(value) is HostList or type(value) is ResourceHandle else value.ndim
 
 
 def _equal(value: Any, expected: Any) -> bool:
