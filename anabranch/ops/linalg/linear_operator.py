@@ -243,6 +243,12 @@ class LinearOperator:
         with name_scope(self._name + "/"), name_scope(name, values=list(values)):
             yield
 
+    @contextlib.contextmanager
+    def _name_scope(self, name: str | None = None, values: Any = None) -> Iterator[str]:
+        """A scope of this operator's, which classes that derive from operators open."""
+        with name_scope(self._name + "/"), name_scope(name, values=values) as scope:
+            yield scope
+
     def _need_square(self, what: str) -> None:
         if self.is_square is False:
             raise NotImplementedError(

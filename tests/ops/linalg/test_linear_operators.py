@@ -315,3 +315,11 @@ def test_factors_that_do_not_fit() -> None:
                 update(base, *arguments)
         with pytest.raises(ValueError, match="Dimensions 3 and 2 are not compatible"):
             base.matmul(tf.zeros([2, 2]))
+
+
+def test_classes_that_derive_from_operators_open_their_scopes() -> None:
+    with tf.Graph().as_default():
+        operator = tf.linalg.LinearOperatorFullMatrix(tf.eye(2))
+        for expected in ("LinearOperatorFullMatrix/solve/", "LinearOperatorFullMatrix/solve_1/"):
+            with operator._name_scope("solve") as scope:
+                assert scope == expected

@@ -19,6 +19,7 @@ from anabranch.keras.v1 import state
 from anabranch.keras.v1.objects import Registry
 from anabranch.keras.v1.optimizers import schedules
 from anabranch.keras.v1.optimizers.written import Written, started
+from anabranch.layers.base import snake_case
 from anabranch.variables import replica_frames, tracking
 
 registry = Registry("optimizer")
@@ -38,7 +39,7 @@ class Optimizer(Written):
     """Base of optimizers.
 
     Args:
-        name: name of the scope of its variables.
+        name: name of the scope of its variables; that of the class in snake case, numbered, if None.
         clipnorm: greatest norm of a gradient; longer ones are scaled.
         clipvalue: greatest absolute value of an element of a gradient.
         lr: another name of ``learning_rate``.
@@ -49,14 +50,14 @@ class Optimizer(Written):
     sparse = "rows"
     _step_name = "iter"
 
-    def __init__(self, name: str, **kwargs: Any) -> None:
+    def __init__(self, name: str | None, **kwargs: Any) -> None:
         unknown = set(kwargs) - {"clipnorm", "clipvalue", "lr", "decay"}
         if unknown:
             raise TypeError(
                 f"Unexpected keyword argument passed to optimizer: {sorted(unknown)[0]}\n"
                 + errors.message(str(sorted(unknown)), "arguments of the optimizer", "Adam(learning_rate=0.001)")
             )
-        self._name = name
+        self._name = name if name else state.unique_name(snake_case(type(self).__name__), zero_based=True)
         self._hyper: dict[str, Any] = {}
         self._options: dict[str, Any] = {}
         self._slots: dict[str, dict[int, Any]] = {}

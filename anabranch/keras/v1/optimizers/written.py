@@ -18,7 +18,7 @@ from anabranch.keras.v1.optimizers import schedules
 class Written:
     """What an optimizer of a program's own is called by, and calls."""
 
-    _use_locking = False
+    _use_locking = True
     _hyper: dict[str, Any]
     _rate: Any
     _variable: Any
