@@ -86,7 +86,8 @@ def test_an_update_that_is_not_written_is_refused():
     with tf.Graph().as_default():
         table = tf.get_variable("table", [4, 2], use_resource=True)
         optimizer = Rows("rows")
-        assert [Rows(None)._name for _ in range(2)] == ["rows", "rows_1"]
+        assert list(Rows(None, decay=0.5)._hyper) == []
+        assert [Rows(None)._name for _ in range(2)] == ["rows_1", "rows_2"]
         with pytest.raises(NotImplementedError, match="Rows without _resource_apply_sparse"):
             optimizer.minimize(tf.reduce_sum(tf.gather(table, [1])), [table])
 

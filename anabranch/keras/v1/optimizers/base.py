@@ -72,7 +72,6 @@ class Optimizer(Written):
                 )
             setattr(self, clip, kwargs.get(clip))
         self._initial_decay = kwargs.get("decay") or 0.0
-        self._set_hyper("decay", self._initial_decay)
 
     # ------------------------------------------------------------------------------------------------- hyperparameters
 
@@ -127,6 +126,8 @@ class Optimizer(Written):
         if isinstance(rate, schedules.LearningRateSchedule):
             rate = rate(tf.cast(self.iterations, kind))
         rate = tf.cast(rate, kind)
+        if "decay" not in self._hyper:  # of a program's class
+            return rate
         return rate / (1.0 + tf.cast(self._get_hyper("decay"), kind) * tf.cast(self.iterations, kind))
 
     def _number(self, name: str, kind: Any) -> Any:
@@ -369,6 +370,7 @@ class Optimizer(Written):
 def initialize(optimizer: Any, name: str, kwargs: dict[str, Any], hypers: dict[str, Any], **options: Any) -> None:
     """Set up an optimizer: its base, hyperparameters (``lr`` is an old name) and further options of its config."""
     Optimizer.__init__(optimizer, name, **kwargs)
+    optimizer._set_hyper("decay", optimizer._initial_decay)
     hypers["learning_rate"] = kwargs.get("lr", hypers["learning_rate"])
     for key, value in hypers.items():
         optimizer._set_hyper(key, value)
