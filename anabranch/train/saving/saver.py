@@ -552,6 +552,9 @@ class _NoCheckpointError(errors.NotFoundError, ValueError):
     """There is no checkpoint: the class that programs catch since 1.9, and the one before."""
 
 
+_NoCheckpointError.__name__ = _NoCheckpointError.__qualname__ = "NotFoundError"  # what messages and tracebacks show
+
+
 class EagerSaver:
     """What a saver does where ops run at once.
 
