@@ -249,6 +249,16 @@ class LinearOperator:
         with name_scope(self._name + "/"), name_scope(name, values=values) as scope:
             yield scope
 
+    def _check_input_dtype(self, arg: Any) -> None:
+        """Refuse a tensor of another dtype than this operator's: TypeError."""
+        if arg.dtype.base_dtype != self.dtype:
+            raise TypeError(
+                f"Expected argument to have dtype {self.dtype}. Found: {arg.dtype} in tensor {arg}\n"
+                + errors.message(
+                    f"a tensor of {arg.dtype.name}", f"one of {self.dtype.name}", f"tf.cast(x, tf.{self.dtype.name})"
+                )
+            )
+
     def _need_square(self, what: str) -> None:
         if self.is_square is False:
             raise NotImplementedError(

@@ -323,3 +323,6 @@ def test_classes_that_derive_from_operators_open_their_scopes() -> None:
         for expected in ("LinearOperatorFullMatrix/solve/", "LinearOperatorFullMatrix/solve_1/"):
             with operator._name_scope("solve") as scope:
                 assert scope == expected
+        operator._check_input_dtype(tf.ones([2]))
+        with pytest.raises(TypeError, match="Expected argument to have dtype"):
+            operator._check_input_dtype(tf.ones([2], tf.float64))
