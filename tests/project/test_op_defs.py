@@ -65,6 +65,11 @@ CONTRIB = {
     "CompareAndBitpack": f"input: T, threshold: T -> output: uint8 ; T: type in ${len(TYPES)}",
     "GatherTree": "step_ids: T, parent_ids: T, max_sequence_lengths: int32, end_token: T -> beams: T ; "
     f"T: type in ${len(TYPES)}",  # a set of dtypes that no op of the file has
+    "MaskedMatmul": "a: float, b: float, mask_indices: int64, transpose_a: bool, transpose_b: bool "
+    "-> prod_values: float",
+    "WALSComputePartialLhsAndRhs": "factors: float, factor_weights: float, unobserved_weights: float, "
+    "input_weights: float, input_indices: int64, input_values: float, entry_weights: float, input_block_size: int64, "
+    "input_is_transpose: bool -> partial_lhs: float, partial_rhs: float",
     **FORESTS,
 }
 # Ops without an effect that TensorFlow calls stateful, which there keeps them from being merged or folded.

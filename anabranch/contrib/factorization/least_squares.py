@@ -360,6 +360,7 @@ class WALSModel:
                 my_weights,
                 packed.indices,
                 packed.values,
+                tf.zeros([0]),
                 count,
                 across,
                 name="wals_compute_partial_lhs_rhs",

@@ -18,15 +18,16 @@ _WRONG = errors.InvalidArgumentError
 class WALSComputePartialLhsAndRhs(Op):
     """Both sides of the systems of ``n`` rows, as far as they depend on the matrix' entries.
 
-    With the weight ``w = input_weights[row] * factor_weights[column]`` of an entry and the factors ``f`` ``[k]`` of its
-    column, the left sides ``[n, k, k]`` are sums of ``w * outer(f, f)`` over the entries of each row, the right ones
-    ``[n, k]`` sums of ``(unobserved_weights + w) * value * f``.
+    The weight of an entry is ``w = input_weights[row] * factor_weights[column]``, or its own of ``entry_weights`` (the
+    other two are empty then). With the factors ``f`` ``[k]`` of its column the left sides ``[n, k, k]`` are sums of
+    ``w * outer(f, f)`` over the entries of each row, the right ones ``[n, k]`` sums of
+    ``(unobserved_weights + w) * value * f``.
     """
 
     signature = (
         "factors: float, factor_weights: float, unobserved_weights: float, input_weights: float, input_indices: int64, "
-        "input_values: float, input_block_size: int64, input_is_transpose: bool -> partial_lhs: float, "
-        "partial_rhs: float"
+        "input_values: float, entry_weights: float, input_block_size: int64, input_is_transpose: bool "
+        "-> partial_lhs: float, partial_rhs: float"
     )
     effect = PURE
     cost = Cost.HEAVY
@@ -34,7 +35,10 @@ class WALSComputePartialLhsAndRhs(Op):
 
     def shape(c):
         columns, depth = c.with_rank("factors", 2)
-        shapes.merge_dim(columns, c.with_rank("factor_weights", 1)[0])
+        (entries,) = c.with_rank("entry_weights", 1)
+        (weights,) = c.with_rank("factor_weights", 1)
+        if entries == 0:
+            shapes.merge_dim(columns, weights)
         for name in ("input_weights", "input_values"):
             c.with_rank(name, 1)
         c.with_rank("input_indices", 2)
@@ -44,16 +48,24 @@ class WALSComputePartialLhsAndRhs(Op):
         return [(rows, depth, depth), (rows, depth)]
 
     def host_kernel(ctx, inputs, attrs):
-        factors, factor_weights, unobserved, input_weights, indices, values, size, transposed = inputs
+        factors, factor_weights, unobserved, input_weights, indices, values, entry_weights, size, transposed = inputs
         ranks = {"factors": (factors, 2), "input_indices": (indices, 2), "factor_weights": (factor_weights, 1)}
-        ranks |= {"input_weights": (input_weights, 1), "input_values": (values, 1)}
+        ranks |= {"input_weights": (input_weights, 1), "input_values": (values, 1), "entry_weights": (entry_weights, 1)}
         for name, (value, rank) in ranks.items():
             ctx.check(value.ndim == rank, _WRONG, f"Input {name} should be a {'vector' if rank == 1 else 'matrix'}.")
         rows, columns = indices.T[::-1] if transposed else indices.T
         for name, places, count in (("row", rows, int(size)), ("column", columns, len(factors))):
             inside = not len(places) or (places.min() >= 0 and places.max() < count)
             ctx.check(inside, _WRONG, f"a {name} of input_indices is not in [0, {count})")
-        weights = input_weights[rows] * factor_weights[columns]
+        if entry_weights.size:
+            ctx.check(len(entry_weights) == len(values), _WRONG, "entry_weights must be as many as input_values")
+            by_factors = input_weights.size or factor_weights.size
+            ctx.check(not by_factors, _WRONG, "input_weights and factor_weights must be empty beside entry_weights")
+            weights = entry_weights
+        else:
+            ctx.check(len(factor_weights) == len(factors), _WRONG, "factor_weights must be as many as factors")
+            ctx.check(len(input_weights) >= int(size), _WRONG, "input_weights must be as many as rows")
+            weights = input_weights[rows] * factor_weights[columns]
         ctx.check(not len(weights) or weights.min() >= 0, _WRONG, "weights of entries must be at least 0")
         depth = factors.shape[1]
         left, right = np.zeros((int(size), depth, depth), np.float32), np.zeros((int(size), depth), np.float32)
