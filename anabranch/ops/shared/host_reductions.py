@@ -41,7 +41,7 @@ def _are_short(ufunc: Any, x: Any, axis: Any) -> bool:
     count = shape[-1]
     if not 2 <= count <= MOST[ufunc] or x.size < ROWS * count * count:
         return False
-    return x.dtype in _DTYPES and bool(x.flags.c_contiguous)
+    return isinstance(x, np.ndarray) and x.dtype in _DTYPES and bool(x.flags.c_contiguous)
 
 
 def _added(x: Any) -> Any:

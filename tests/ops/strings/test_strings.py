@@ -24,7 +24,7 @@ TEXTS = {
     "strings.substr": "out of range for string at index 0",
     "strings.reduce_join": "Duplicate reduction dimension 1",
     "strings.to_number": "StringToNumberOp could not correctly convert string",
-    "io.decode_base64": "Invalid character found in base64",
+    "io.decode_base64": "Invalid character found in base64|Base64 string length cannot be 1 modulo 4",
     "strings.regex_replace": r"Invalid pattern: \(, error",
 }
 

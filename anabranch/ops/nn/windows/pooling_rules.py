@@ -370,7 +370,9 @@ def _whole_hit(ctx: Any, x: Any, y: Any, dimension: int) -> Any:
     """
     xp, count = ctx.xp, x.shape[dimension]
     numbers = xp.arange(count, dtype=np.int32).reshape((-1,) + (1,) * (x.ndim - dimension - 1))
-    place = xp.min(xp.where(x < y, np.int32(count), numbers), axis=dimension, keepdims=True)
+    place = xp.min(xp.where(x >= y, numbers, np.int32(count)), axis=dimension, keepdims=True)
+    if has_nan(x.dtype):  # where there is no number, the first entry, so that the gradient is not lost
+        place = xp.where(place == count, np.int32(0), place)
     return numbers == place
 
 
