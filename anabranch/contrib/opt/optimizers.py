@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import anabranch as tf
@@ -191,6 +191,7 @@ class DecoupledWeightDecayExtension:
     """
 
     _use_locking: bool  # the optimizer's
+    _in_update_of: Any = None
 
     def __init__(self, weight_decay: Any, **kwargs: Any) -> None:
         self._decay_var_list: list[Any] | None = None
@@ -220,18 +221,28 @@ class DecoupledWeightDecayExtension:
         self._weight_decay_tensor = tf.convert_to_tensor(rate() if callable(rate) else rate, name="weight_decay")
         super()._prepare()  # type: ignore[misc]
 
-    def _decays(self, variable: Any) -> bool:
-        return self._decay_var_list is None or any(variable is var for var in self._decay_var_list)
+    @contextlib.contextmanager
+    def _decayed_first(self, variable: Any, indices: Any = None) -> Iterator[None]:
+        """A block whose ops run behind the decay of a variable, or of the rows of it that a gradient has.
 
-    def _decayed_first(self, variable: Any, indices: Any = None) -> Any:
-        """A context whose ops run behind the decay of a variable, or of the rows of it that a gradient has."""
-        if not self._decays(variable):
-            return contextlib.nullcontext()
+        Optimizers update by one method what another is called for: the variable decays once.
+        """
+        listed = self._decay_var_list is None or any(variable is var for var in self._decay_var_list)
+        if not listed or self._in_update_of is variable:
+            yield
+            return
         rate = _as(self._weight_decay_tensor, variable)
         if indices is None:
-            return tf.control_dependencies([variable.assign_sub(rate * variable)])
-        rows = rate * tf.gather(variable, indices)
-        return tf.control_dependencies([tf.scatter_sub(variable, indices, rows, use_locking=self._use_locking)])
+            decayed = variable.assign_sub(rate * variable)
+        else:
+            rows = rate * tf.gather(variable, indices)
+            decayed = tf.scatter_sub(variable, indices, rows, use_locking=self._use_locking)
+        self._in_update_of = variable
+        try:
+            with tf.control_dependencies([decayed]):
+                yield
+        finally:
+            self._in_update_of = None
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         with self._decayed_first(var):

@@ -7,6 +7,7 @@ import tarfile
 import zipfile
 from typing import Any
 
+from anabranch.core import errors
 from anabranch.keras import loader
 
 
@@ -63,6 +64,14 @@ def _unpack(path: str, formats: Any) -> None:
     """Unpack an archive into its folder, if it is one of the formats; nothing is written beside that folder."""
     folder = os.path.dirname(path)
     if "tar" in formats and tarfile.is_tarfile(path):
+        if not hasattr(tarfile, "data_filter"):
+            raise NotImplementedError(
+                errors.message(
+                    f"{path!r} under a Python whose tarfile cannot keep what it writes within a folder",
+                    "Python 3.11.4 or newer",
+                    "unpack it by hand: tar -xf",
+                )
+            )
         with tarfile.open(path) as tar:
             tar.extractall(folder, filter="data")
     elif "zip" in formats and zipfile.is_zipfile(path):

@@ -262,6 +262,7 @@ def convolution(
         dilated = rates is not None and any(
             rate != 1 for rate in sequence(rates, rank - 2, op_format(data_format, rank - 2), "rate")
         )
+        # In TensorFlow a constant, or where it is dilated all that moves space to the batch and back.
         count_more(1 if not dilated else 75 if x.shape.ndims is None or None in x.shape.as_list()[1:] else 12)
         n = rank - 2
         form = op_format(data_format, n)

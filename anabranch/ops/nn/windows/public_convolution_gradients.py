@@ -103,7 +103,7 @@ def _depthwise_gradient(
         dilations=sequence(dilations, 2, form, "dilations"),
         data_format=form,
         name=name,
-        **paddings(padding, 2, form, "Conv3DBackpropFilterV2"),
+        **paddings(padding, 2, form, type_name),
     )
 
 
