@@ -16,7 +16,8 @@ from anabranch.runtime.state.borrowing import lent, may_borrow
 from anabranch.runtime.state.slots import RandomCounter, Version
 from anabranch.runtime.step import NO_RNG, Call, Transaction, random_words, run_wave
 from anabranch.runtime.values import on_device, on_devices, to_host
-from anabranch.xla import engine
+from anabranch.xla import capacities, engine
+from anabranch.xla.program import Program
 
 if TYPE_CHECKING:
     from anabranch.runtime.runner import Runner
@@ -68,10 +69,40 @@ class HostOp:
         return []
 
 
+class PaddedArgument:
+    """An argument of which a dimension has another size at each step: it comes padded to the program's capacity."""
+
+    __slots__ = ("_axes", "_input", "_program", "_shape", "position")
+
+    def __init__(self, program: Program, position: int, number: int, value: Any) -> None:
+        """``value`` is like those to come; ``number`` is its place among the program's inputs, ``position`` among the
+        arguments of the form.
+        """
+        self.position = position
+        self._program = program
+        self._input = number
+        self._axes = program.open_axes[number]
+        self._shape = self._padded(value).array.shape
+
+    def _padded(self, value: Any) -> capacities.Padded:
+        return capacities.padded(value, self._axes, self._program.capacities, self._input)
+
+    def of(self, value: Any) -> capacities.Padded:
+        """The argument for a value.
+
+        Raises:
+            OtherShapes: it does not fit in, or the program is to have another capacity.
+        """
+        padded = self._padded(value)
+        if padded.array.shape != self._shape:
+            raise OtherShapes
+        return padded
+
+
 class BoundProgram:
     """A program call in a form."""
 
-    __slots__ = ("_checks", "_device", "_known", "_sources", "_traced", "_where", "call", "counters", "facts")
+    __slots__ = ("_checks", "_device", "_known", "_padded", "_sources", "_traced", "_where", "call", "counters", "facts")
 
     def __init__(
         self,
@@ -80,8 +111,10 @@ class BoundProgram:
         checks: list[tuple[int, Any]],
         counters: list[RandomCounter],
         where: Sequence[Any] | None = None,
+        padded: Sequence[PaddedArgument] = (),
     ) -> None:
         self.call = call
+        self._padded = padded
         self._where = where
         """The device of each argument, where they are on several."""
         self.counters = counters
@@ -99,8 +132,12 @@ class BoundProgram:
         """What the program is called with."""
         if self._device is not None or engine.other_devices_used():
             taken = [values[i] if i >= 0 else current[~i] for i in self._sources]
-            return tuple(on_device(taken, self._device) if self._where is None else on_devices(taken, self._where))
-        return tuple([values[i] if i >= 0 else current[~i].for_program() for i in self._sources])
+            taken = list(on_device(taken, self._device) if self._where is None else on_devices(taken, self._where))
+        else:
+            taken = [values[i] if i >= 0 else current[~i].for_program() for i in self._sources]
+        for argument in self._padded:
+            taken[argument.position] = argument.of(taken[argument.position])
+        return tuple(taken)
 
     def run(self, values: list[Any], current: Sequence[Version], transaction: Transaction) -> Sequence[int]:
         """Call it and stores what it gives; how far its random streams move."""

@@ -29,7 +29,15 @@ from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import dtypes, spare_arrays
 from anabranch.runtime import computed_segments, first_failure, results
 from anabranch.runtime.attempt import Attempt
-from anabranch.runtime.fast_items import BoundProgram, Empty, HostOp, OtherShapes, Wave, stored_outputs
+from anabranch.runtime.fast_items import (
+    BoundProgram,
+    Empty,
+    HostOp,
+    OtherShapes,
+    PaddedArgument,
+    Wave,
+    stored_outputs,
+)
 from anabranch.runtime.plans import program_groups
 from anabranch.runtime.plans.items import HostItem, ProgramItem, Segment
 from anabranch.runtime.plans.plan import Plan
@@ -324,16 +332,22 @@ class Form:
             ends = is_last and (number == len(segment.items) - 1 or 0 <= item.wave == segment.items[-1].wave)
             traced = {program.outputs[place] for place in facts.traced_outputs}
             waits = bool(slots) or not ends or traced.isdisjoint(plan.fetch_keys)
-            arguments = [key for i, key in enumerate(program.inputs) if i not in static]
+            at_inputs = [i for i in range(len(program.inputs)) if i not in static]
+            arguments = [program.inputs[i] for i in at_inputs]
             sources = self._sources_of(step, arguments)
             pairs = zip(arguments, sources, strict=True)
-            checks = [(place, attempt.env[key].shape) for key, place in pairs if place in local]
+            padded = {
+                program.inputs[i]: PaddedArgument(program, at_inputs.index(i), i, attempt.env[program.inputs[i]])
+                for i in program.open_axes
+                if i not in static
+            }
+            checks = [(place, attempt.env[key].shape) for key, place in pairs if place in local and key not in padded]
             call = Call(program, executable, slots, owns_all, True, waits, engine.is_wide(executable.function))
             where = program.devices_of_inputs
             if where is not None:
                 where = [device for i, device in enumerate(where) if i not in static]
             counters = [state.counters[op] for op in program.random_ops]
-            self.last = BoundProgram(call, sources, checks, counters, where)
+            self.last = BoundProgram(call, sources, checks, counters, where, list(padded.values()))
             wave.append((item.goes_last, self.last))
             if item.wave < 0 or number == len(segment.items) - 1 or segment.items[number + 1].wave != item.wave:
                 self.items.append(self.last if len(wave) == 1 else Wave(wave, plan.rank))
@@ -409,7 +423,7 @@ class Form:
         assert self.last is not None
         call = self.last.call
         gated = Call(call.program, executable, call.slots, True, wide=True, gated=True)
-        return BoundProgram(gated, self.last._sources, [], self.last.counters)
+        return BoundProgram(gated, self.last._sources, [], self.last.counters, padded=self.last._padded)
 
     # ------------------------------------------------------------------------------------------------------------- runs
     def begin(self, transaction: Transaction, read_committed: bool, by: Any = None) -> Sequence[Version]:
@@ -557,7 +571,6 @@ def _program_fits(item: ProgramItem) -> bool:
     program = item.program
     return (
         not item.bounds
-        and not program.open_axes
         and not any(isinstance(key, Tensor) and key.dtype.base is dtypes.variant for key in program.inputs)
     )
 

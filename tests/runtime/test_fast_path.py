@@ -397,6 +397,34 @@ def test_many_threads_learn_forms_at_the_same_time(session):
     assert session.run(total) == 3000 - session.run(queue.size())
 
 
+def test_steps_whose_numbers_of_distinct_rows_differ_go_it_too(session, monkeypatch):
+    executed = []
+    real = executor.Executor._run
+
+    def run(self, *args, **kwargs):
+        executed.append(self)
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(executor.Executor, "_run", run)
+    ids = tf.placeholder(tf.int32, [200])
+    table = tf.Variable(np.arange(600, dtype=np.float32).reshape(300, 2))
+    loss = tf.reduce_sum(tf.nn.embedding_lookup(table, ids) ** 2) / 2.0
+    step = tf.train.MomentumOptimizer(0.125, 0.5).minimize(loss)
+    session.run(tf.global_variables_initializer())
+    rows, momenta = session.run(table).astype(np.float64), np.zeros([300, 2])
+    rng = np.random.RandomState(0)
+    # A first program has room for 64, a second one for 256: what leaves a form is the first step of each.
+    for distinct, slow in ((40, 1), (3, 0), (64, 0), (1, 0), (150, 1), (70, 0), (180, 0), (50, 0)):
+        fed = np.resize(rng.choice(300, distinct, replace=False), 200).astype(np.int32)
+        del executed[:]
+        session.run(step, {ids: fed})
+        names, times = np.unique(fed, return_counts=True)
+        momenta[names] = 0.5 * momenta[names] + rows[names] * times[:, None]
+        rows[names] -= 0.125 * momenta[names]
+        assert len(executed) == slow
+    np.testing.assert_allclose(session.run(table), rows, 1e-4, 1e-5)
+
+
 def test_forms_are_listed_and_go_where_shapes_change_too_often(session):
     queue = tf.FIFOQueue(1000, tf.float32, [[]])
     count = tf.placeholder(tf.int32, [])
