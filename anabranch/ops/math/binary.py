@@ -244,10 +244,30 @@ def _integer_power(ctx, x, y):
     return ctx.lax.while_loop(lambda state: (state[0] != 0).any(), body, (y, x, ctx.xp.ones_like(x)))[2]
 
 
+def _host_power(x: Any, y: Any) -> Any:
+    """``x ** y`` of floats in NumPy, whose power takes twenty times as long for a negative base as for a positive one."""
+    if np.ndim(y) == 0 and y in (2, 3):
+        return x * x if y == 2 else x * x * x
+    if not np.ndim(x) or not (x < 0).any():
+        return np.power(x, y)
+    result = np.asarray(np.power(np.abs(x), y))
+    half = np.fmod(y, 2)  # of whole numbers 0 or 1 with their sign; of infinities NaN, which is neither
+    odd, whole = np.abs(half) == 1, (np.floor(y) == y) | np.isinf(y)
+    if np.ndim(y) == 0:
+        if odd:
+            np.copysign(result, x, out=result)
+        elif not whole:
+            result[(x < 0) & np.isfinite(x)] = np.nan
+        return result
+    np.copysign(result, x, out=result, where=odd)
+    result[(x < 0) & np.isfinite(x) & ~whole] = np.nan
+    return result
+
+
 @widened
 def _real_power(ctx, x, y):
-    if ctx.lax is None and np.ndim(y) == 0 and y == 2:
-        return x * x
+    if ctx.lax is None and x.dtype.kind == "f":
+        return _host_power(x, y)
     result = ctx.xp.power(x, y)
     if x.dtype.kind == "c":
         return ctx.xp.where(y == 0, ctx.xp.ones_like(result), result)

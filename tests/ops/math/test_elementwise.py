@@ -378,3 +378,31 @@ def test_gradients_of_broadcasts_sum_only_where_needed(left, right, sums: int, f
     assert by_y.shape == tuple(other)
     np.testing.assert_allclose(by_x.sum(), np.broadcast_to(values[y], np.broadcast_shapes(full, other)).sum())
     np.testing.assert_allclose(by_y.sum(), np.broadcast_to(values[x], np.broadcast_shapes(full, other)).sum())
+
+
+@both_tiers
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_powers_of_negative_numbers(dtype, tier):
+    values = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -2.5, math.inf, -math.inf, math.nan, 7.0, -4.0, 16777219.0]
+
+    def power(x, y):
+        try:
+            return math.pow(x, y)
+        except OverflowError:
+            return math.copysign(math.inf, x) if y % 2 == 1 else math.inf
+        except ValueError:
+            return math.nan if x else math.copysign(math.inf, x) if y % 2 == 1 else math.inf
+
+    x, y = np.meshgrid(np.array(values, dtype), np.array(values, dtype))
+    wanted = np.array([power(*pair) for pair in zip(x.ravel().tolist(), y.ravel().tolist(), strict=True)])
+    fed = tf.placeholder(dtype, [None, None]), tf.placeholder(dtype, [None, None])
+    by_one = tf.placeholder(dtype, [])
+    with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        found = session.run(tf.pow(*fed), dict(zip(fed, (x, y), strict=True)))
+        rows = [session.run(tf.pow(fed[0], by_one), {fed[0]: x[:1], by_one: value})[0] for value in values]
+    with np.errstate(over="ignore"):
+        wanted = wanted.astype(dtype).reshape(x.shape)
+    for got in (found, np.array(rows)):
+        np.testing.assert_allclose(got, wanted, 2e-6)
+        signs = ~np.isnan(wanted)
+        np.testing.assert_array_equal(np.signbit(got)[signs], np.signbit(wanted)[signs])
