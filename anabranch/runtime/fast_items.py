@@ -102,7 +102,18 @@ class PaddedArgument:
 class BoundProgram:
     """A program call in a form."""
 
-    __slots__ = ("_checks", "_device", "_known", "_padded", "_sources", "_traced", "_where", "call", "counters", "facts")
+    __slots__ = (
+        "_checks",
+        "_device",
+        "_known",
+        "_padded",
+        "_sources",
+        "_traced",
+        "_where",
+        "call",
+        "counters",
+        "facts",
+    )
 
     def __init__(
         self,

@@ -569,9 +569,8 @@ def _host_op_fits(item: HostItem) -> bool:
 
 def _program_fits(item: ProgramItem) -> bool:
     program = item.program
-    return (
-        not item.bounds
-        and not any(isinstance(key, Tensor) and key.dtype.base is dtypes.variant for key in program.inputs)
+    return not item.bounds and not any(
+        isinstance(key, Tensor) and key.dtype.base is dtypes.variant for key in program.inputs
     )
 
 

@@ -245,7 +245,7 @@ def _integer_power(ctx, x, y):
 
 
 def _host_power(x: Any, y: Any) -> Any:
-    """``x ** y`` of floats in NumPy, whose power takes twenty times as long for a negative base as for a positive one."""
+    """``x ** y`` of floats in NumPy, whose power takes twentyfold time for a negative base as for a positive one."""
     if np.ndim(y) == 0 and y in (2, 3):
         return x * x if y == 2 else x * x * x
     if not np.ndim(x) or not (x < 0).any():

@@ -383,7 +383,7 @@ def test_gradients_of_broadcasts_sum_only_where_needed(left, right, sums: int, f
 @both_tiers
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_powers_of_negative_numbers(dtype, tier):
-    values = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -2.5, math.inf, -math.inf, math.nan, 7.0, -4.0, 16777219.0]
+    values = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -2.5, math.inf, -math.inf, math.nan, 7.0, -4.0, 3e7]
 
     def power(x, y):
         try:
