@@ -57,6 +57,8 @@ def float_to_integer(xp: Any, x: Any, target: np.dtype) -> Any:
         return xp.where(wraps, low, above)
     wide = np.dtype(np.int64 if target in (np.int64, np.uint32) else np.int32)
     limit = kind(2.0 ** (8 * wide.itemsize - 1))
+    if xp is np and x.size and -limit < np.minimum.reduce(x, None) and np.maximum.reduce(x, None) < limit:
+        return np.asarray(x).astype(wide).astype(target, copy=False)  # the usual case; no comparison holds for NaN
     fits = (x > -limit) & (x < limit) if wide == np.int64 or kind is np.float32 else (x > -limit - 1) & (x < limit)
     return xp.where(fits, x, -limit).astype(wide).astype(target)
 
@@ -95,13 +97,21 @@ def converted(ctx: Any, x: Any, target: np.dtype, truncate: bool = False) -> Any
     return x.astype(target)
 
 
+def _any_size(operands: Any, attrs: Any) -> Any:
+    """The form for any sizes: also from floats to integers."""
+    (x,), dtype = operands, attrs["DstT"].np
+    if x.dtype in (np.float32, np.float64) and dtype in (np.int32, np.int64, np.uint8) and not attrs["Truncate"]:
+        return lambda x: float_to_integer(np, x, dtype)
+    return open_forms.cast(operands, attrs)
+
+
 class Cast(Op):
     """`x` in the type `DstT`; floats are rounded, or cut if `Truncate`."""
 
     signature = "x: SrcT -> y: DstT"
     attrs = {"SrcT": Type(), "DstT": Type(), "Truncate": Bool(False)}
     effect = PURE
-    any_size = open_forms.cast
+    any_size = _any_size
     of_sizes = size_forms.same
     role = Role.CAST
     shape = inference.unchanged

@@ -137,9 +137,27 @@ def _numbering(count: bool) -> Any:
         (x,) = operands
         if x.ndim != 1 or x.dtype not in (np.int32, np.int64):
             return None
-        return lambda x: _unique(None, x, 0, attrs["out_idx"], count)
+        out = attrs["out_idx"]
+        return lambda x: _unique_few(x, out.np, count) if len(x) <= _FEW else _unique(None, x, 0, out, count)
 
     return make
+
+
+_FEW = 64
+"""Integers that are numbered sooner by a dictionary."""
+
+
+def _unique_few(x: np.ndarray, out: Any, count: bool) -> list[np.ndarray]:
+    """What :func:`_unique` gives for a few integers."""
+    numbers: dict[int, int] = {}
+    index = [numbers.setdefault(value, len(numbers)) for value in x.tolist()]
+    found = [np.array(list(numbers), x.dtype), np.array(index, out)]
+    if count:
+        times = [0] * len(numbers)
+        for number in index:
+            times[number] += 1
+        found.append(np.array(times, out))
+    return found
 
 
 def _unique_vector(c: Any) -> shapes.RawShape:

@@ -151,7 +151,7 @@ class ParallelCalls:
         self._allowed = self._count > 1 and (function.alike_in_parallel or function.reserves or python)
         self._pooled = self._allowed and python and context.said_behind(THREADS) is not None
         """Whether a pool was asked for, in whose threads, and in no others, Python functions are called."""
-        self._slow = 0
+        self._slow = 0.0
         self._alone = 0.0
         """Seconds that a call took when they were made one by one."""
         self._made = 0
@@ -195,6 +195,8 @@ class ParallelCalls:
                 self._alone = min(took, self._alone or took)
                 if self._slow >= SLOW_BEFORE_THREADS:
                     self._begin()
+            else:  # a call that took long now and then was a busy machine
+                self._slow = max(0.0, self._slow - 0.25)
         return outcome
 
     def _begin(self) -> None:

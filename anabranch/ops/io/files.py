@@ -37,8 +37,8 @@ class ReadFile(Op):
     def host_kernel(ctx, inputs, attrs):
         path = _path(inputs[0])
         made = np.empty((), object)
-        with translated(path, ctx.op), open(path, "rb") as file:
-            made[()] = file.read()
+        with translated(path, ctx.op), open(path, "rb", buffering=0) as file:
+            made[()] = file.readall()
         return made
 
 

@@ -24,6 +24,18 @@ from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dtypes
 from anabranch.ops.control.public_dependencies import group, with_dependencies
+from anabranch.ops.shared.unchecked import Changed
+
+
+def _holds(operands: Any, attrs: Any) -> Any:
+    """The form of an assertion: the kernel is asked where it does not hold."""
+
+    def hold(condition: Any, *data: Any) -> Any:
+        if condition.ndim or not condition:
+            raise Changed
+        return ()
+
+    return hold
 
 
 class Assert(Op):
@@ -33,6 +45,7 @@ class Assert(Op):
     attrs = {"T": List("type", minimum=1), "summarize": Int(3)}
     effect = PURE
     gradient = NotDifferentiable("it has no outputs")
+    any_size = _holds
 
     def shape(c):
         return []

@@ -23,11 +23,16 @@ _STEP = 2.0**-23
 MOST_WORDS = 4 * philox.FEW
 """What is drawn in one call up to here is made of Python's numbers."""
 
+AHEAD = 32
+"""Calls whose numbers are drawn together, once two have come one behind the other."""
+MOST_APART = 1 << 10
+"""Blocks from one such call to the next."""
+
 
 class Draw:
     """What an op draws, of one shape and with the same operands each time."""
 
-    __slots__ = ("_count", "_dims", "_dtype", "_of_array", "_of_number")
+    __slots__ = ("_ahead", "_count", "_dims", "_dtype", "_last", "_of_array", "_of_number")
 
     def __init__(
         self, dims: tuple[int, ...], dtype: np.dtype, of_number: Callable[[int], Any], of_array: Callable[[Any], Any]
@@ -38,14 +43,32 @@ class Draw:
         self._dtype = dtype
         self._of_number = of_number
         self._of_array = of_array
+        self._last = -1, 0
+        """The key and place of the last call that was not drawn ahead."""
+        self._ahead: tuple[Any, ...] = -1, 0, 1, ()
+        """What calls are going to draw: the key, the place of the first, how far they lie apart, and their numbers."""
 
     def __call__(self, key: int, place: int, *operands: Any) -> np.ndarray:
         """The numbers of the stream with this key from this place on."""
+        ahead_key, first, apart, rows = self._ahead
+        number, rest = divmod(place - first, apart)
+        if key == ahead_key and not rest and 0 <= number < len(rows):
+            return rows[number, ...].copy()  # type: ignore[no-any-return]
+        if key == ahead_key and not rest and number == len(rows):
+            return self._drawn_ahead(key, place, apart)
+        (last_key, last), self._last = self._last, (key, place)
+        if key == last_key and 0 < place - last <= MOST_APART:
+            return self._drawn_ahead(key, place, place - last)
         of_number, words = self._of_number, philox.few(key, place, (self._count + 3) >> 2)
         if not self._dims:
             return np.array(of_number(words[0]), self._dtype)
         numbers = [of_number(word) for word in words[: self._count]]
         return np.array(numbers, self._dtype).reshape(self._dims)
+
+    def _drawn_ahead(self, key: int, place: int, apart: int) -> np.ndarray:
+        rows = self.rows(key, place, apart, AHEAD)
+        self._ahead = key, place, apart, rows
+        return rows[0, ...].copy()  # type: ignore[no-any-return]
 
     def rows(self, key: int, place: int, blocks: int, count: int) -> np.ndarray:
         """The numbers of ``count`` calls, each ``blocks`` behind the one before, stacked."""

@@ -77,14 +77,21 @@ def square(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
 
 
 def divided(function: Any) -> Maker:
-    """The maker of a division of integers by what is the same each time, and not zero."""
+    """The maker of a division of integers by what is positive, or the same each time, and not zero."""
 
     def make(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
         if not _plain(operands, _NUMBERS - _FLOATS) or not np.all(operands[1]):
             return None
+        if np.all(operands[1] > 0):
+            return by_positive
         form = lambda x, y: function(x, y)  # noqa: E731
         form.fixes = (1,)  # type: ignore[attr-defined]
         return form
+
+    def by_positive(x: Any, y: Any) -> Any:
+        if not np.greater(y, 0).all():
+            raise Changed
+        return function(x, y)
 
     return make
 
@@ -403,11 +410,29 @@ def index_cross_entropy(operands: Sequence[Any], attrs: dict[str, Any]) -> Form 
 
 
 def pack(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
-    """Scalars as a vector."""
-    dtype = operands[0].dtype
-    if not _plain(operands) or any(value.ndim for value in operands) or attrs["axis"] not in (0, -1):
+    """Arrays of one shape side by side."""
+    dtype, rank = operands[0].dtype, operands[0].ndim
+    if (not _plain(operands, _MOVED) and dtype.kind != "O") or any(value.ndim != rank for value in operands):
         return None
-    return lambda *values: np.array(values, dtype)
+    if not -rank - 1 <= attrs["axis"] <= rank:
+        return None
+    axis = attrs["axis"] % (rank + 1)
+    if not rank and dtype.kind != "O":
+        return lambda *values: np.array(values, dtype)
+    if len(operands) == 1:
+        return lambda value: value.reshape((*value.shape[:axis], 1, *value.shape[axis:]))
+    places = [(*(slice(None),) * axis, i, ...) for i in range(len(operands))]
+
+    def packed(*values: Any) -> Any:
+        shape = values[0].shape
+        out = spare_arrays.empty(_room((*shape[:axis], len(values), *shape[axis:])), dtype)
+        for place, value in zip(places, values, strict=True):
+            if value.shape != shape:
+                raise Changed
+            out[place] = value
+        return out
+
+    return packed
 
 
 @takes_sizes(1)
@@ -602,13 +627,18 @@ def _index(attrs: dict[str, Any]) -> Callable[..., tuple[Any, ...]]:
     return index
 
 
+def _with_the_rest(index: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+    return lambda *spec: (*index(*spec), ...)
+
+
 @takes_sizes(1, 2, 3, settled=[])
 def strided(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """A strided slice: NumPy's, whose bounds are cut off where TensorFlow cuts them off."""
     x = operands[0]
     if x.dtype not in _MOVED and x.dtype != object:
         return None
-    index = _index(attrs)
+    # What is left of an array of objects is an array, too, and not the one object in it.
+    index = _index(attrs) if x.dtype != object or attrs["ellipsis_mask"] else _with_the_rest(_index(attrs))
     kept: dict[Any, Any] = {}
 
     def part(x: Any, *spec: tuple[int, ...]) -> Any:

@@ -185,7 +185,28 @@ def fingerprints(texts: Sequence[bytes]) -> np.ndarray:
     """FarmHash's Fingerprint64 of strings, uint64."""
     if len(texts) <= hash_arrays.FEW:
         return np.array([fingerprint64(text) for text in texts], np.uint64)
+    if len(texts) <= _A_LINE:
+        return _remembered_fingerprints(texts)
     return hash_arrays.fingerprints(texts, fingerprint64)
+
+
+_A_LINE = 512
+"""Strings that are looked up first: those of a line come again and again, and of a batch's each is looked at once."""
+_known_fingerprints: dict[bytes, int] = {}
+
+
+def _remembered_fingerprints(texts: Sequence[bytes]) -> np.ndarray:
+    """The same of strings most of which have come before."""
+    known = _known_fingerprints
+    try:
+        return np.array([known[text] for text in texts], np.uint64)
+    except KeyError:
+        pass
+    found = hash_arrays.fingerprints(texts, fingerprint64)
+    if len(known) > REMEMBERED:
+        known.clear()
+    known.update(zip(texts, found.tolist(), strict=True))
+    return found
 
 
 def old_hashes(texts: Sequence[bytes]) -> np.ndarray:

@@ -42,6 +42,13 @@ def mapped(function: Callable[[bytes], Any], values: Any, dtype: Any = object) -
     return results.reshape(values.shape)
 
 
+def scalar_of(value: Any) -> np.ndarray:
+    """A scalar that holds a string."""
+    scalar = np.empty((), object)
+    scalar[()] = value
+    return scalar
+
+
 # --------------------------------------------------------------------------------------------------------- one by one
 def _cased(change: str) -> Any:
     def kernel(ctx: Any, inputs: Any, attrs: Any) -> Any:
@@ -143,6 +150,28 @@ class Substr(Op):
 
 
 # -------------------------------------------------------------------------------------------------------------- numbers
+def _plain_numbers(strings: Any, dtype: Any, floating: bool) -> np.ndarray | None:
+    """Numbers that Python reads as TensorFlow does; None if one of them is to be looked at more closely."""
+    texts = strings.ravel().tolist()
+    if any([b"_" in text for text in texts]):
+        return None
+    try:
+        numbers = list(map(float if floating else int, texts))
+    except ValueError:
+        return None
+    if not floating and numbers:
+        low, high = _limits(dtype)
+        if min(numbers) < low or max(numbers) > high:
+            return None
+    return np.array(numbers, dtype).reshape(strings.shape)
+
+
+@functools.cache
+def _limits(dtype: Any) -> tuple[int, int]:
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
 class StringToNumber(Op):
     """The number that each string says."""
 
@@ -155,6 +184,8 @@ class StringToNumber(Op):
     def host_kernel(ctx, inputs, attrs):
         dtype = attrs["out_type"]
         floating = dtype.is_floating
+        if (plain := _plain_numbers(inputs[0], dtype.np, floating)) is not None:
+            return plain
         pattern = _NUMBER if floating else _INTEGER
         limits = None if floating else np.iinfo(dtype.np)
         strings = []
@@ -242,9 +273,11 @@ class StringJoin(Op):
         )
         size = whole.pop() if whole else ()
         separator = attr_bytes(attrs["separator"])
-        columns = [np.broadcast_to(value, size).ravel().tolist() for value in inputs]
-        strings = np.empty(int(np.prod(size)), object)
-        strings[:] = list(map(separator.join, zip(*columns, strict=True))) if columns else [b""]
+        if not size:  # scalars
+            return scalar_of(separator.join([value.item() for value in inputs]))
+        columns = [value.ravel().tolist() if value.ndim else itertools.repeat(value.item()) for value in inputs]
+        strings = np.empty(math.prod(size), object)
+        strings[:] = list(map(separator.join, zip(*columns, strict=False)))
         return strings.reshape(size)
 
 
@@ -296,6 +329,13 @@ def _axes(given: Any, rank: int) -> list[int]:
 # ------------------------------------------------------------------------------------------------------------ splitting
 def _sparse(rows: list[list[bytes]]) -> list[np.ndarray]:
     """Indices, values and shape of the parts of each row."""
+    if len(rows) == 1:
+        (parts,) = rows
+        count = len(parts)
+        values, indices = np.empty(count, object), np.zeros((count, 2), np.int64)
+        values[:] = parts
+        indices[:, 1] = np.arange(count)
+        return [indices, values, np.array([1, count], np.int64)]
     counts = np.fromiter(map(len, rows), np.int64, len(rows))
     parts = list(itertools.chain.from_iterable(rows))
     values = np.empty(len(parts), object)
