@@ -451,3 +451,43 @@ def test_recoverable_sessions_work_too(tier):
         with pytest.raises(tf.errors.InvalidArgumentError, match="assert"):
             session.run(step.op, {x: -1.0})
         assert session.run(v) == 2.0
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_a_program_owns_what_it_reads_and_replaces_as_a_whole(resource):
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+        average = made(session, np.ones(3, np.float32), "average", use_resource=resource)
+        total = made(session, np.float32(0.0), "total", use_resource=resource)
+        unread = made(session, np.zeros(3, np.float32), "unread", use_resource=resource)
+        x = tf.placeholder(tf.float32, [3])
+        with tf.control_dependencies([tf.Assert(tf.reduce_all(x < 10.0), ["too large"])]):
+            step = tf.group(
+                average.assign(0.5 * average + 0.5 * x),
+                total.assign(total + tf.reduce_sum(x)),
+                unread.assign(2.0 * x),
+            )
+        owned = [line for line in session.explain(step, {x: np.ones(3)}).splitlines() if "owns the buffers" in line]
+        assert [name in owned[0] for name in ("average", "total", "unread")] == [True, True, False]
+        for _ in range(3):  # by the executor, then by the short way
+            session.run(step, {x: np.full(3, 3.0)})
+        before = session.run([average, total, unread])
+        np.testing.assert_allclose(before[0], np.full(3, 2.75))
+        assert before[1] == 27.0
+        with pytest.raises(tf.errors.InvalidArgumentError, match="too large"):
+            session.run(step, {x: np.full(3, 30.0)})
+        for value, old in zip(session.run([average, total, unread]), before, strict=True):
+            np.testing.assert_array_equal(value, old)
+
+
+def test_two_variables_change_places_in_a_program_that_owns_both():
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+        a = made(session, np.array([1.0, 2.0], np.float32), "a", use_resource=True)
+        b = made(session, np.array([3.0, 4.0], np.float32), "b", use_resource=True)
+        old_a, old_b = tf.identity(a), tf.identity(b)
+        with tf.control_dependencies([old_a, old_b]):
+            swap = tf.group(a.assign(old_b), b.assign(old_a))
+        for turn in range(4):
+            session.run(swap)
+            first, second = session.run([a, b])
+            np.testing.assert_array_equal(first, [3.0, 4.0] if turn % 2 == 0 else [1.0, 2.0])
+            np.testing.assert_array_equal(second, [1.0, 2.0] if turn % 2 == 0 else [3.0, 4.0])

@@ -58,6 +58,7 @@ def make_program(
     donated: dict[StateKey, StateKey] = {}
     kept: list[StateKey] = []
     owns = final and may_donate(plan, segment)
+    read = {key for op in group for key in sources[op] if isinstance(key, StateKey)}
     for key in group_outputs:
         is_final = segment.written[key.maker] == key
         base = StateKey(key.maker, segment.index, 0)
@@ -66,7 +67,7 @@ def make_program(
         )
         first = plan.writers[StateKey(key.maker, segment.index, 1)]
         known = base in plan.required_static  # a value that the program is compiled for is not one of its arguments
-        if is_final and owns and whole_chain and first.definition.effect.reads and not known:
+        if is_final and owns and whole_chain and not known and (first.definition.effect.reads or base in read):
             donated[base] = key
         elif is_final or key in consumers_outside:
             kept.append(key)
