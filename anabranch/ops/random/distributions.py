@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import errors
+from anabranch.core.values import spare_arrays
 from anabranch.ops.math import xla_trigonometry
 from anabranch.ops.random import philox
 
@@ -22,11 +23,17 @@ RESERVED = 256
 """Blocks that an op reserves for an element, whatever it uses."""
 
 
+MOST_AT_ONCE = 4 * philox.FEW
+"""Numbers up to which the host makes all of them in one go."""
+
+
 def uniform(ctx: Any, stream: Stream, count: int, dtype: np.dtype) -> Any:
     """``count`` uniform numbers in [0, 1) of ``dtype``."""
     xp, view = ctx.xp, philox.reinterpret(ctx)
     if dtype == np.float64:
         return philox.float64(xp, *philox.pairs(xp, stream, count), view)
+    if dtype == np.float32 and ctx.host and count > MOST_AT_ONCE:
+        return _host_uniform(stream, count)
     bits = philox.kept_words(ctx, stream, count)
     if dtype == np.float32:
         return philox.float32(xp, bits, view)
@@ -35,6 +42,25 @@ def uniform(ctx: Any, stream: Stream, count: int, dtype: np.dtype) -> Any:
         return view(small, np.float16) - np.float16(1)
     small = ((bits & np.uint32(0x7F)) | np.uint32(127 << 7)).astype(np.uint16)
     return (view(small, dtype).astype(np.float32) - np.float32(1)).astype(dtype)
+
+
+def _as_uniform(bits: np.ndarray) -> np.ndarray:
+    """Words uint32 as the uniform float32 numbers that :func:`philox.float32` makes of them, in their own memory."""
+    bits &= np.uint32(0x7FFFFF)
+    bits |= np.uint32(127 << 23)
+    numbers = bits.view(np.float32)
+    numbers -= np.float32(1)
+    return numbers
+
+
+def _host_uniform(stream: Stream, count: int) -> np.ndarray:
+    """Uniform float32 numbers, some at a time."""
+    bits = spare_arrays.empty((4 * -(-count // 4),), np.uint32)
+    for start, first, second in philox.host_chunks(stream, bits.size // 4):
+        part = bits[4 * start : 4 * (start + first.shape[1])]
+        philox.join(first, second, part)
+        _as_uniform(part)
+    return bits.view(np.float32)[:count]
 
 
 def unsigned(ctx: Any, stream: Stream, count: int, wide: bool) -> Any:
@@ -92,9 +118,39 @@ def _host_normals(ctx: Any, stream: Stream, offsets: Any, double: bool) -> Any:
     """Normal numbers of the blocks at ``offsets``: ``[..., 4]`` float32, or ``[..., 2]`` float64."""
     if double:
         return np.stack(normal_pairs(ctx, stream, offsets), axis=-1)
+    if offsets.size > philox.FEW:
+        drawn = np.empty((offsets.size, 4), np.float32)
+        _store_rows(*_normal_rows(*philox.rows_at(stream, offsets.reshape(-1))), drawn)
+        return drawn.reshape(*offsets.shape, 4)
     view = philox.reinterpret(ctx)
     a, b, c, d = (philox.float32(np, word, view) for word in philox.blocks(np, stream, offsets))
     return np.stack((*_box_muller(ctx, a, b, np.float32), *_box_muller(ctx, c, d, np.float32)), axis=-1)
+
+
+def _normal_rows(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The normal float32 numbers of blocks from :func:`philox.host_chunks`, as :func:`_box_muller` makes them: the
+    first and third of each, ``[2, blocks]``, and the second and fourth.
+    """
+    radius, sine, cosine = (spare_arrays.empty(first.shape, np.float32) for _ in range(3))
+    np.copyto(radius.view(np.uint32), first, casting="unsafe")
+    np.copyto(cosine.view(np.uint32), second, casting="unsafe")
+    np.maximum(_as_uniform(radius.view(np.uint32)), np.float32(1.0e-7), out=radius)
+    np.log(radius, out=radius)
+    radius *= np.float32(-2.0)
+    np.sqrt(radius, out=radius)
+    angle = _as_uniform(cosine.view(np.uint32))
+    angle *= np.float32(2.0 * math.pi)
+    np.sin(angle, out=sine)
+    np.cos(angle, out=cosine)
+    sine *= radius
+    cosine *= radius
+    return sine, cosine
+
+
+def _store_rows(sine: np.ndarray, cosine: np.ndarray, drawn: np.ndarray) -> None:
+    """Write numbers from :func:`_normal_rows` block by block, ``[blocks, 4]``."""
+    drawn[:, 0], drawn[:, 2] = sine
+    drawn[:, 1], drawn[:, 3] = cosine
 
 
 def _normals_at(ctx: Any, stream: Stream, offsets: Any, lane: Any, double: bool) -> Any:
@@ -113,7 +169,13 @@ def normal(ctx: Any, stream: Stream, count: int, dtype: np.dtype) -> Any:
     """``count`` normal numbers of mean 0 and deviation 1."""
     double = dtype == np.float64
     shift = 1 if double else 2
-    if ctx.host:
+    if ctx.host and not double and count > MOST_AT_ONCE:
+        drawn = spare_arrays.empty((-(-count // 4), 4), np.float32)
+        for start, *words in philox.host_chunks(stream, len(drawn)):
+            sine, cosine = _normal_rows(*words)
+            _store_rows(sine, cosine, drawn[start : start + sine.shape[1]])
+        drawn = drawn.reshape(-1)[:count]
+    elif ctx.host:
         number = -(-count >> shift)
         parts = [
             _host_normals(ctx, stream, np.arange(start, min(start + philox.CHUNK, number), dtype=np.uint64), double)
@@ -124,7 +186,7 @@ def normal(ctx: Any, stream: Stream, count: int, dtype: np.dtype) -> Any:
         place = ctx.xp.arange(count, dtype=np.uint64)
         lane = place.astype(np.uint32) & np.uint32((1 << shift) - 1)
         drawn = _normals_at(ctx, stream, place >> np.uint64(shift), lane, double)
-    return drawn.astype(dtype)
+    return drawn.astype(dtype, copy=False)
 
 
 def kept(ctx: Any, stream: Stream, *arrays: Any) -> tuple[Any, ...]:
@@ -215,22 +277,45 @@ def _truncated_groups(ctx: Any, stream: Stream, groups: int, stride: int, size: 
 def _truncated_groups_on_host(
     ctx: Any, stream: Stream, groups: int, stride: int, size: int, double: bool
 ) -> np.ndarray:
-    samples = np.empty((groups, size), np.float64 if double else np.float32)
-    todo = np.arange(groups, dtype=np.uint64)
-    tries = 1
+    samples = np.empty((groups, size), np.float64) if double else spare_arrays.empty((groups, size), np.float32)
+    if double or groups <= philox.FEW:
+        for start in range(0, groups, philox.CHUNK):
+            part = np.arange(start, min(start + philox.CHUNK, groups), dtype=np.uint64)
+            samples[start : start + philox.CHUNK] = _search_on_host(ctx, stream, part, stride, size, double, 1)
+        return samples
+    for start, *words in philox.host_chunks(stream, groups, stride):
+        sine, cosine = _normal_rows(*words)
+        part = samples[start : start + sine.shape[1]]
+        _store_rows(sine, cosine, part)
+        greatest = np.maximum(np.abs(sine, out=sine), np.abs(cosine, out=cosine)).max(axis=0)
+        others = np.flatnonzero(~(greatest < np.float32(2.0) - 2 * _CLOSE))  # the block's numbers are not all good
+        todo = others.astype(np.uint64) + np.uint64(start)
+        part[others] = _search_on_host(ctx, stream, todo, stride, size, double, 2)
+    return samples
+
+
+def _search_on_host(
+    ctx: Any, stream: Stream, groups: np.ndarray, stride: int, size: int, double: bool, tries: int
+) -> np.ndarray:
+    """The samples of the groups with these numbers; ``tries`` are the blocks of each that are looked at first."""
+    samples = np.empty((groups.size, size), np.float64 if double else np.float32)
+    todo = np.arange(groups.size)
     while todo.size:
-        offsets = (todo * np.uint64(stride))[:, None] + np.arange(tries, dtype=np.uint64)
+        offsets = (groups[todo] * np.uint64(stride))[:, None] + np.arange(tries, dtype=np.uint64)
         drawn = _host_normals(ctx, stream, offsets, double).reshape(todo.size, -1)
-        accepted = np.abs(drawn) < 2.0
-        close = np.flatnonzero(np.abs(np.abs(drawn) - 2) < _CLOSE) if not double else ()
+        distance = np.abs(drawn)
+        accepted = distance < 2.0
+        distance -= 2
+        close = np.flatnonzero(np.abs(distance, out=distance) < _CLOSE) if not double else ()
         for place in close:
             words = philox.blocks(np, stream, offsets.reshape(-1)[place // 4 : place // 4 + 1])
             uniforms = [philox.float32(np, word, philox.reinterpret(ctx)) for word in words]
             accepted.reshape(-1)[place] = abs(_exactly(np, *uniforms)[place % 4][0]) < 2.0
-        enough = accepted.sum(1) >= size
-        good, mask = drawn[enough], accepted[enough]
-        mask &= np.cumsum(mask, axis=1) <= size
-        samples[todo[enough].astype(np.int64)] = good[mask].reshape(-1, size)
+        by_candidate = np.ascontiguousarray(accepted.T)  # NumPy is slow along dimensions as short as a group's
+        so_far = np.cumsum(by_candidate, axis=0, dtype=np.int16)
+        by_candidate &= so_far <= size
+        enough = so_far[-1] >= size
+        samples[todo[enough]] = drawn[enough][by_candidate.T[enough]].reshape(-1, size)
         todo = todo[~enough]
         tries = min(4 * tries, stride)
     return samples
@@ -249,7 +334,7 @@ def truncated_normal(ctx: Any, stream: Stream, count: int, dtype: np.dtype) -> A
     if groups == 0:
         return ctx.xp.zeros((0,), dtype)
     make = _truncated_groups_on_host if ctx.host else _truncated_groups
-    return make(ctx, stream, groups, stride, size, double).reshape(-1)[:count].astype(dtype)
+    return make(ctx, stream, groups, stride, size, double).reshape(-1)[:count].astype(dtype, copy=False)
 
 
 def categories(ctx: Any, stream: Stream, logits: Any, samples: int, dtype: np.dtype) -> Any:

@@ -7,10 +7,12 @@ bits, which XLA does well.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+
+from anabranch.core.values import spare_arrays
 
 _MULTIPLY_0 = 0xD2511F53
 _MULTIPLY_1 = 0xCD9E8D57
@@ -103,38 +105,84 @@ _FACTORS = np.array([_MULTIPLY_0, _MULTIPLY_1], np.uint64)
 _BUMPS = np.array([[_WEYL_0 * step & _LOW, _WEYL_1 * step & _LOW] for step in range(10)], np.uint64)
 
 
-def _many_blocks(philox: tuple[Any, Any], offsets: np.ndarray) -> list[Any]:
-    """The same for many, with both halves of a round in one call of NumPy, and no narrowing between rounds."""
-    key, counter = ([int(word) & _LOW for word in words] for words in philox)
-    pair = (2, *[1] * offsets.ndim)
-    low = np.uint64(counter[0] | counter[1] << 32)
-    position = offsets + low
-    half, mask = np.uint64(32), np.uint64(_LOW)
-    # Of a block's words, those that a round multiplies and the others; each row for a factor.
-    multiplied, others, product = (np.empty((2, *offsets.shape), np.uint64) for _ in range(3))
-    upper = (position < low) + np.uint64(counter[2] | counter[3] << 32)  # the carry goes there
-    np.bitwise_and(position, mask, out=multiplied[0])
-    np.right_shift(position, half, out=others[0])
-    np.bitwise_and(upper, mask, out=multiplied[1])
-    np.right_shift(upper, half, out=others[1])
-    factors, keys = _FACTORS.reshape(pair), (np.array(key, np.uint64) + _BUMPS) & mask
+def _rounds(key: Any, multiplied: np.ndarray, others: np.ndarray, product: np.ndarray) -> None:
+    """All rounds of many blocks, in place: of a block's words, those that a round multiplies and the others.
+
+    Both halves of a round are one call of NumPy (a row for each), and nothing is narrowed between rounds.
+    """
+    half, mask, pair = np.uint64(32), np.uint64(_LOW), (2, *[1] * (multiplied.ndim - 1))
+    factors, keys = _FACTORS.reshape(pair), (np.array([int(word) for word in key], np.uint64) + _BUMPS) & mask
+    crossed = product[::-1]
     for step in range(10):
         np.multiply(multiplied, factors, out=product)
-        np.right_shift(product[::-1], half, out=multiplied)
+        np.right_shift(crossed, half, out=multiplied)
         multiplied ^= others
         multiplied ^= keys[step].reshape(pair)
-        np.bitwise_and(product[::-1], mask, out=others)
-    return [words[row].astype(np.uint32) for row in (0, 1) for words in (multiplied, others)]
+        np.bitwise_and(crossed, mask, out=others)
+
+
+def _begin(counter: Any, offsets: np.ndarray, most: int, multiplied: np.ndarray, others: np.ndarray) -> None:
+    """Write what the rounds of the blocks at ``offsets``, of which ``most`` is the greatest, begin with."""
+    words = [int(word) & _LOW for word in counter]
+    low, high = words[0] | words[1] << 32, words[2] | words[3] << 32
+    half, mask = np.uint64(32), np.uint64(_LOW)
+    position = np.add(offsets, np.uint64(low), out=multiplied[1])
+    np.bitwise_and(position, mask, out=multiplied[0])
+    np.right_shift(position, half, out=others[0])
+    if low + most >> 64:
+        upper = (position < np.uint64(low)) + np.uint64(high)  # the carry goes there
+        np.bitwise_and(upper, mask, out=multiplied[1])
+        np.right_shift(upper, half, out=others[1])
+    else:
+        multiplied[1], others[1] = words[2:]
+
+
+def rows_at(philox: tuple[Any, Any], offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The words of the blocks at ``offsets`` on the host, as :func:`host_chunks` gives them."""
+    multiplied, others, product = (spare_arrays.empty((2, *offsets.shape), np.uint64) for _ in range(3))
+    _begin(philox[1], offsets, int(offsets.max()) if offsets.size else 0, multiplied, others)
+    _rounds(philox[0], multiplied, others, product)
+    return multiplied, others
+
+
+def _many_blocks(philox: tuple[Any, Any], offsets: np.ndarray) -> list[Any]:
+    """The same for many."""
+    first, second = rows_at(philox, offsets)
+    return [words[row].astype(np.uint32) for row in (0, 1) for words in (first, second)]
 
 
 CHUNK = 1 << 14
 """Blocks that the host makes at once: what stays in a core's cache."""
 
 
+def host_chunks(philox: tuple[Any, Any], number: int, stride: int = 1) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Blocks on the host, ``stride`` apart, some at a time: where these begin, and their words as integers of 64 bits.
+
+    The first and third word of each block are rows of the first array, ``[2, blocks]``, the second and fourth of the
+    other. Whoever is given them may write to them; the next ones are in the same memory.
+    """
+    memory = [spare_arrays.empty((2, min(number, CHUNK)), np.uint64) for _ in range(3)]
+    for start in range(0, number, CHUNK):
+        stop = min(start + CHUNK, number)
+        multiplied, others, product = (array[:, : stop - start] for array in memory)
+        offsets = np.arange(start * stride, stop * stride, stride, dtype=np.uint64)
+        _begin(philox[1], offsets, (stop - 1) * stride, multiplied, others)
+        _rounds(philox[0], multiplied, others, product)
+        yield start, multiplied, others
+
+
+def join(first: np.ndarray, second: np.ndarray, words: np.ndarray) -> None:
+    """Write the words of blocks, as :func:`host_chunks` gives them, to ``words``, uint32 ``[4 * blocks]``."""
+    second <<= np.uint64(32)
+    first |= second
+    pairs = words.view(np.uint64).reshape(-1, 2)
+    pairs[:, 0], pairs[:, 1] = first
+
+
 def words(xp: Any, philox: tuple[Any, Any], count: int) -> Any:
     """The first ``count`` words of the stream, in order, as uint32 ``[count]``."""
     if xp is np:
-        return _host_blocks(philox, -(-count // 4)).reshape(-1)[:count]
+        return _host_words(philox, -(-count // 4))[:count]
     # Under XLA each element makes its block anew and keeps one word. Joining the words of blocks would do the same, as
     # XLA pulls the generator into the concatenation, but with a branch for each element: ten times slower on a CPU.
     place = xp.arange(count, dtype=np.uint64)
@@ -163,7 +211,7 @@ def kept_words(ctx: Any, philox: tuple[Any, Any], count: int) -> Any:
 def pairs(xp: Any, philox: tuple[Any, Any], count: int) -> tuple[Any, Any]:
     """The first ``2 * count`` words of the stream as ``count`` pairs: first words, second words."""
     if xp is np:
-        words = _host_blocks(philox, -(-count // 2)).reshape(-1, 2)[:count]
+        words = _host_words(philox, -(-count // 2)).reshape(-1, 2)[:count]
         return words[:, 0], words[:, 1]
     place = xp.arange(count, dtype=np.uint64)
     a, b, c, d = blocks(xp, philox, place >> np.uint64(1))
@@ -171,14 +219,13 @@ def pairs(xp: Any, philox: tuple[Any, Any], count: int) -> tuple[Any, Any]:
     return xp.where(even, a, c), xp.where(even, b, d)
 
 
-def _host_blocks(philox: tuple[Any, Any], number: int) -> np.ndarray:
+def _host_words(philox: tuple[Any, Any], number: int) -> np.ndarray:
+    """The words of the first blocks, in order."""
     if number <= FEW:
-        return np.array(_few_words(philox, range(number)), np.uint32).reshape(number, 4)
-    words = np.empty((number, 4), np.uint32)
-    for start in range(0, number, CHUNK):
-        offsets = np.arange(start, min(start + CHUNK, number), dtype=np.uint64)
-        for lane, word in enumerate(blocks(np, philox, offsets)):
-            words[start : start + CHUNK, lane] = word
+        return np.array(_few_words(philox, range(number)), np.uint32)
+    words = spare_arrays.empty((4 * number,), np.uint32)
+    for start, first, second in host_chunks(philox, number):
+        join(first, second, words[4 * start : 4 * (start + first.shape[1])])
     return words
 
 

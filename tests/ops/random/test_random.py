@@ -416,3 +416,35 @@ def test_a_few_blocks_are_those_that_many_begin_with():
             assert few[0][lane].shape == (5, 1)
             assert few[0][lane].dtype == many[lane].dtype
             np.testing.assert_array_equal(np.concatenate([part[lane].ravel() for part in few]), many[lane])
+
+
+@pytest.mark.parametrize(
+    "counter", [[7, 0, 5, 0], [2**32 - 5, 2**32 - 1, 2**32 - 1, 3], [2**32 - 40000, 2**32 - 1, 5, 9]]
+)
+def test_draws_of_many_chunks_are_those_of_their_blocks(counter):
+    key = 0x123456789ABCDEF0
+    place = sum(word << 32 * i for i, word in enumerate(counter))
+    stream = philox.stream_at(key, place)
+    number = 2 * philox.CHUNK + 100
+    some = [*range(40), philox.CHUNK - 1, philox.CHUNK, 2 * philox.CHUNK + 99]
+    wanted = {at: philox.few(key, place + at, 1) for at in some}
+    context = kernels.HostContext(None, None)
+    words = philox.words(np, stream, 4 * number).reshape(-1, 4)
+    uniforms = distributions.uniform(context, stream, 4 * number, np.dtype(np.float32)).reshape(-1, 4)
+    normals = distributions.normal(context, stream, 4 * number, np.dtype(np.float32)).reshape(-1, 4)
+    for at, block in wanted.items():
+        assert words[at].tolist() == block
+        numbers = [(word & 0x7FFFFF) * 2.0**-23 for word in block]
+        assert uniforms[at].tolist() == numbers
+        exact = [
+            function(2 * np.pi * second) * np.sqrt(-2 * np.log(max(first, 1e-7)))
+            for first, second in (numbers[:2], numbers[2:])
+            for function in (np.sin, np.cos)
+        ]
+        np.testing.assert_allclose(normals[at], exact, 1e-5, 2e-6)
+    truncated = distributions.truncated_normal(context, stream, 4 * number, np.dtype(np.float32)).reshape(-1, 4)
+    assert np.abs(truncated).max() < 2.000001
+    for group in (*range(60), number - 1):
+        stretch = philox.stream_at(key, place + 256 * group)
+        drawn = distributions.normal(context, stretch, 32, np.dtype(np.float32))
+        assert truncated[group].tolist() == drawn[np.abs(drawn) < 2][:4].tolist()
