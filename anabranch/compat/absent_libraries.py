@@ -22,7 +22,6 @@ from anabranch.core import errors
 # Modules below `tensorflow.`: a library, and what it consists of.
 LIBRARIES: dict[str, str] = {
     "estimator": "export inputs tpu experimental",
-    "feature_column": "",
     "tpu": "experimental",
     "contrib.learn": "estimators learn_io monitors utils ops python.learn python.learn.estimators "
     "python.learn.estimators.estimator python.learn.estimators.run_config python.learn.estimators.model_fn "
@@ -42,7 +41,6 @@ LIBRARIES: dict[str, str] = {
     "python.autograph.core": "converter naming",
     "python.autograph.pyct": "anno compiler inspect_utils parser qual_names templates transformer "
     "common_transformers common_transformers.anf",
-    "python.feature_column": "feature_column feature_column_v2 feature_column_lib",
     "python.tpu": "ops ops.tpu_ops device_assignment tpu tpu_config tpu_context tpu_estimator tpu_feed tpu_function "
     "tpu_optimizer training_loop topology session_support bfloat16 functional tpu_embedding async_checkpoint",
 }

@@ -397,6 +397,13 @@ learning: @contrib.model_pruning.learning
 )
 _table(
     """
+feature_column feature_column_v2 feature_column_lib sequence_feature_column: feature_column
+    @feature_column.internal_names
+""",
+    "python.feature_column.",
+)
+_table(
+    """
 monte_carlo monte_carlo_impl: contrib.bayesflow.monte_carlo @contrib.bayesflow.monte_carlo
 stochastic_gradient_estimators: contrib.bayesflow.stochastic_gradient_estimators
 stochastic_graph stochastic_graph_impl: contrib.bayesflow.stochastic_graph @contrib.bayesflow.surrogate_losses

@@ -37,7 +37,6 @@ def test_all_modules_of_a_library_can_be_imported(tf: Any, library: str) -> None
         ("estimator.Estimator", "MonitoredTrainingSession"),
         ("contrib.learn.DNNClassifier", "MonitoredTrainingSession"),
         ("contrib.tpu.TPUEstimator", "XLA compiles for the device at hand"),
-        ("feature_column.FeatureTransformationCache", "tf.layers on tensors"),
         ("contrib.factorization.KMeansClustering", "scikit-learn"),
     ],
 )

@@ -35,7 +35,7 @@ def _golden(name: str) -> dict[str, Any]:
 
 
 _cases("cases")
-for _more in ("further_cases", "optimizer_cases"):  # which enter their cases among those of `cases`
+for _more in ("further_cases", "optimizer_cases", "column_cases"):  # which enter their cases among those of `cases`
     _cases(_more)
 CASES, OLDER_CASES = sys.modules["cases"].CASES, _cases("older_cases")
 GOLDEN, OLDER = _golden("contrib.json"), _golden("contrib_older.json")

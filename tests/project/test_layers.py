@@ -35,6 +35,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "distributions",
             "eager",
             "estimator",
+            "feature_column",
             "layers",
             "losses",
             "metrics",
@@ -51,7 +52,7 @@ LAYERS: tuple[frozenset[str], ...] = (
 # May import everything; only tests import it.
 TESTING = "testing"
 # Programs and libraries that use the package as its users do. They load when they are named, after all else.
-PROGRAMS = frozenset({"cli", "compat", "contrib", "keras"})
+PROGRAMS = frozenset({"cli", "compat", "contrib", "feature_column", "keras"})
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 
 # What `core` may import besides the standard library.

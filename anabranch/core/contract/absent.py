@@ -5,7 +5,6 @@ from __future__ import annotations
 # A name, or the beginning of names, below `tf.`.
 INSTEAD = {
     "estimator": "a training loop with tf.train.MonitoredTrainingSession",
-    "feature_column": "tf.layers on tensors that you make of the columns",
     "tpu": "plain optimizers and a session: XLA compiles for the device at hand",
     "lite": "the GraphDef of tf.graph_util.convert_variables_to_constants",
     "optimizers": "tf.train, or tf.keras.optimizers",
@@ -22,7 +21,6 @@ INSTEAD = {
     "contrib.tpu": "plain optimizers and a session: XLA compiles for the device at hand",
     "contrib.xla": "nothing: every step is compiled by XLA",
     "python.estimator": "tf.train.MonitoredTrainingSession",
-    "python.feature_column": "tf.layers on tensors that you make of the columns",
     "python.tpu": "plain optimizers and a session",
 }
 

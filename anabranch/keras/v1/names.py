@@ -42,6 +42,7 @@ from anabranch.keras.v1.layers import (
     convolutional_recurrent,
     core,
     embeddings,
+    feature_columns,
     merging,
     normalization,
     pooling,
@@ -61,6 +62,7 @@ _LAYER_MODULES = (
     cells,
     merging,
     embeddings,
+    feature_columns,
     activation_layers,
     wrappers,
     attention,
@@ -139,7 +141,6 @@ _NAMES: dict[str, dict[str, Any]] = {
     },
     "layers": {
         **_layers,
-        "DenseFeatures": utilities.DenseFeatures,
         **{name: getattr(merging, name) for name in _functions},
         "Input": network.Input,
         "InputSpec": layer.InputSpec,

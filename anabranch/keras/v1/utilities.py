@@ -171,11 +171,6 @@ def multi_gpu_model(model: Any, gpus: Any, cpu_merge: bool = True, cpu_relocatio
     _refuse("tf.keras.utils.multi_gpu_model", "the model itself, on one device")
 
 
-def DenseFeatures(feature_columns: Any = None, *args: Any, **kwargs: Any) -> NoReturn:
-    """Not here, like the columns that it takes (`tf.feature_column`): UnimplementedError."""
-    _refuse("tf.keras.layers.DenseFeatures", "tf.keras.layers.Dense on tf.one_hot or an Embedding of each column")
-
-
 def plot_model(model: Any, to_file: str = "model.png", *args: Any, **kwargs: Any) -> NoReturn:
     """Not here: UnimplementedError."""
     _refuse("tf.keras.utils.plot_model", "model.summary()")

@@ -25,7 +25,7 @@ def numbers(*shape, start=0.0, scale=0.5):
 def set_variables(tf, session):
     """Give each variable its values; names and shapes, sorted."""
     variables = sorted(tf.global_variables() + tf.local_variables(), key=lambda variable: variable.name)
-    session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+    session.run([tf.global_variables_initializer(), tf.local_variables_initializer(), tf.tables_initializer()])
     for index, variable in enumerate(variables):
         if variable.dtype.base_dtype.is_floating:
             values = numbers(*variable.shape.as_list(), start=float(index)).astype(variable.dtype.as_numpy_dtype)

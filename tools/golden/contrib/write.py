@@ -1,5 +1,5 @@
-"""Writes `tests/golden/contrib.json`: what TensorFlow 1.15.5 makes of the cases of `cases.py`, `further_cases.py` and
-`optimizer_cases.py`.
+"""Writes `tests/golden/contrib.json`: what TensorFlow 1.15.5 makes of the cases of `cases.py`, `further_cases.py`,
+`optimizer_cases.py` and `column_cases.py`.
 
 python tools/golden/contrib/write.py        # in an environment with TensorFlow 1.15
 python tools/golden/contrib/write.py NAME   # only cases of which names begin like this
@@ -15,11 +15,12 @@ import tensorflow as tf
 
 sys.path.insert(0, str(Path(__file__).parent))
 import cases
+import column_cases
 import further_cases  # enters its cases among those of `cases`
 import older_cases
 import optimizer_cases
 
-assert further_cases.case is cases.case is optimizer_cases.case
+assert further_cases.case is cases.case is optimizer_cases.case is column_cases.case
 GOLDEN = Path(__file__).resolve().parents[3] / "tests/golden"
 
 
