@@ -162,7 +162,7 @@ def to_sparse(values: Any, ignored: Any = None) -> Any:
 
 
 def check_compatible(values: Any, key: str, dtype: Any) -> None:
-    """Refuse a sparse feature that is no string for a column of strings, and the other way round."""
+    """Refuse a feature of strings for a column of integers, and the other way round."""
     if dtype.is_integer != values.dtype.is_integer:
         raise ValueError(
             f"Column dtype and SparseTensors dtype must be compatible. key: {key}, column dtype: {dtype}, "

@@ -106,7 +106,7 @@ def sequence_input_layer(
         of each example ``[batch]``.
 
     Raises:
-        ValueError: there are no columns, or one of them is no column of sequences.
+        ValueError: there are no columns, or one of them is not a column of sequences.
     """
     columns = checked_columns(feature_columns)
     for column in columns:
