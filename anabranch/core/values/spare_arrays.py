@@ -71,11 +71,50 @@ def empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
 
 def arithmetic(function: Any, first: Any, *others: Any) -> Any:
     """What a function of NumPy gives, element by element, whose results have the dtype of its operands."""
-    if type(first) is not np.ndarray or first.nbytes < LEAST:
+    if type(first) is not np.ndarray:
+        return function(first, *others)
+    if len(others) == 1 and is_by_channel(first, others[0]):
+        return _by_channel(function, first, others[0])
+    if first.nbytes < LEAST:
         return function(first, *others)
     if any(other.dtype != first.dtype or (other.ndim and other.shape != first.shape) for other in others):
         return function(first, *others)
     return function(first, *others, out=empty(first.shape, first.dtype))
+
+
+MOST_CHANNELS = 16
+_WIDE = 96
+"""Numbers of a row that NumPy takes in one loop: enough that beginning a loop costs nothing beside it."""
+_MANY = 1 << 12
+
+
+def is_by_channel(one: Any, other: Any) -> bool:
+    """Whether one of two arrays is a number for each of a few channels of the other, a large one."""
+    if one.size == other.size:
+        return False
+    large, few = (one, other) if one.size > other.size else (other, one)
+    count = few.size
+    if not 2 <= count <= MOST_CHANNELS or large.size < _MANY or not few.ndim <= large.ndim >= 2:
+        return False
+    if few.shape[-1:] != (count,) or large.shape[-1] != count or few.dtype != large.dtype:
+        return False
+    return type(large) is type(few) is np.ndarray and large.flags.c_contiguous
+
+
+def _by_channel(function: Any, one: Any, other: Any) -> np.ndarray:
+    """The same for pixels and a number for each channel, which NumPy would take pixel by pixel: in rows of pixels."""
+    large, few = (one, other) if one.size > other.size else (other, one)
+    count = few.size
+    axis, width = large.ndim - 1, count
+    while axis and width < _WIDE:
+        axis -= 1
+        width *= large.shape[axis]
+    row = np.empty((width // count, count), few.dtype)
+    row[...] = few.reshape(count)
+    rows, numbers = large.reshape(-1, width), row.reshape(width)
+    out = empty(large.shape, large.dtype)
+    function(*((rows, numbers) if large is one else (numbers, rows)), out=out.reshape(-1, width))
+    return out
 
 
 def held_by(array: Any, references: int) -> bool:

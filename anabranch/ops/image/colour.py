@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract.opdef import DERIVED, PURE, Op, Type
-from anabranch.core.values import shapes
+from anabranch.core.values import shapes, spare_arrays
 from anabranch.ops.math import xla_reductions
-from anabranch.ops.shared import row_rules
+from anabranch.ops.shared import host_choice, row_rules
 
 
 def _colours(c: Any) -> Any:
@@ -59,50 +60,81 @@ def to_rgb(xp: Any, hsv: Any) -> Any:
 
 def _planes(images: np.ndarray) -> list[np.ndarray]:
     """The three channels in float32, each of them contiguous: NumPy takes half the time for these."""
-    return [images[..., channel].astype(np.float32, order="C") for channel in range(3)]
+    planes = [spare_arrays.empty(images.shape[:-1], np.float32) for _ in range(3)]
+    for channel, plane in enumerate(planes):
+        plane[...] = images[..., channel]
+    return planes
 
 
-def _hsv_planes(red: Any, green: Any, blue: Any) -> tuple[Any, Any, Any]:
-    """:func:`to_hsv` on the host, by channels: what the choices are between is computed everywhere, and overwritten."""
-    kind = red.dtype.type
-    value = np.maximum(red, np.maximum(green, blue))
-    spread = value - np.minimum(red, np.minimum(green, blue))
-    coloured = spread > 0
-    saturation = spread / value
-    saturation[~(value > 0)] = 0
-    norm = np.multiply(spread, kind(6))
+def _like(plane: np.ndarray) -> np.ndarray:
+    return spare_arrays.empty(plane.shape, plane.dtype)
+
+
+def _largest(planes: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The value of colours, and how far their least channel is from it."""
+    red, green, blue = planes
+    value, spread = np.maximum(red, green, out=_like(red)), np.minimum(red, green, out=_like(red))
+    np.maximum(value, blue, out=value)
+    np.minimum(spread, blue, out=spread)
+    return value, np.subtract(value, spread, out=spread)
+
+
+def _turned(planes: Sequence[np.ndarray], delta: np.float32) -> np.ndarray:
+    """Channels of another hue, by whole planes: what the choices are between is computed everywhere, and overwritten.
+
+    Value and spread stay. Of six parts of the circle a channel is the largest in two, the least in two, and goes from
+    one to the other in those between them.
+    """
+    kind = np.float32
+    red, green, blue = planes
+    value, spread = _largest(planes)
+    norm, hue, part = _like(red), _like(red), _like(red)
+    np.maximum(spread, np.finfo(kind).tiny, out=norm)
     np.divide(kind(1), norm, out=norm)
-    hue = green - blue
-    hue *= norm
-    of_green = blue - red
-    of_green *= norm
-    of_green += kind(2 / 6)
-    of_blue = red - green
-    of_blue *= norm
-    of_blue += kind(4 / 6)
-    hue = np.where(red == value, hue, np.where(green == value, of_green, of_blue))
-    hue[~coloured] = 0
-    np.add(hue, kind(1), out=hue, where=hue < 0)
-    return hue, saturation, value
-
-
-def _rgb_of_planes(hue: Any, saturation: Any, value: Any) -> np.ndarray:
-    """:func:`to_rgb` on the host, by channels."""
-    kind = hue.dtype.type
-    six = hue * kind(6)
-    less = kind(1) - saturation
-    out = np.empty((*hue.shape, 3), hue.dtype)
-    for channel, (place, sign, more) in enumerate(((3, 1, -1), (2, -1, 2), (4, -1, 2))):
-        part = six - kind(place)
+    for minuend, subtrahend, more, where in (
+        (red, green, 4, None),
+        (blue, red, 2, green == value),
+        (green, blue, 0, red == value),
+    ):
+        into = hue if where is None else part
+        np.subtract(minuend, subtrahend, out=into)
+        into *= norm
+        into += kind(more)
+        if where is not None:
+            hue = host_choice.choose(where, part, hue)
+    hue *= kind(1 / 6)
+    hue += delta
+    hue -= np.floor(hue, out=part)
+    hue *= kind(6)
+    spread *= value > 0  # the saturation of what is not positive is 0
+    out = spare_arrays.empty((*value.shape, 3), kind)
+    for channel, place in enumerate((3, 2, 4)):
+        np.subtract(hue, kind(place), out=part)
         np.abs(part, out=part)
-        if sign < 0:
-            np.subtract(kind(more), part, out=part)
+        if channel:
+            part -= kind(1)
         else:
-            part += kind(more)
-        np.clip(part, kind(0), kind(1), out=part)
-        part *= saturation
-        part += less
-        np.multiply(part, value, out=out[..., channel])
+            np.subtract(kind(2), part, out=part)
+        np.maximum(part, kind(0), out=part)
+        np.minimum(part, kind(1), out=part)
+        part *= spread
+        np.subtract(value, part, out=out[..., channel])
+    return out
+
+
+def _saturated(planes: Sequence[np.ndarray], scale: np.float32) -> np.ndarray:
+    """Channels of another saturation. Hue and value stay, so that each channel goes to or from the largest one, by
+    the factor by which the saturation grows: by ``scale``, or until it is 1.
+    """
+    value, spread = _largest(planes)
+    factor = np.divide(value, spread, out=spread)
+    np.fmin(factor, scale, out=factor)
+    np.maximum(factor, np.float32(0), out=factor)
+    out = spare_arrays.empty((*value.shape, 3), value.dtype)
+    for channel, plane in enumerate(planes):
+        np.subtract(value, plane, out=plane)
+        plane *= factor
+        np.subtract(value, plane, out=out[..., channel])
     return out
 
 
@@ -153,9 +185,15 @@ class AdjustContrastv2(Op):
 
     def kernel(ctx, inputs, attrs):
         x, factor = inputs
-        wide = x.astype(np.float32)
         axes = x.ndim - 3, x.ndim - 2
         pixels = np.float32(x.shape[-3] * x.shape[-2])
+        if ctx.xp is np:
+            wide = x.astype(np.float32, copy=False)
+            mean = xla_reductions.reduce(ctx, "sum", wide, axes, True) / pixels
+            apart = spare_arrays.arithmetic(np.subtract, wide, mean)
+            apart *= factor
+            return spare_arrays.arithmetic(np.add, apart, mean).astype(x.dtype, copy=False)
+        wide = x.astype(np.float32)
         mean = xla_reductions.reduce(ctx, "sum", wide, axes, True) / pixels
         return ((wide - mean) * factor + mean).astype(x.dtype)
 
@@ -177,10 +215,7 @@ class AdjustHue(Op):
     def kernel(ctx, inputs, attrs):
         xp, (x, delta) = ctx.xp, inputs
         if xp is np:
-            hue, saturation, value = _hsv_planes(*_planes(x))
-            hue += delta
-            hue -= np.floor(hue)
-            return _rgb_of_planes(hue, saturation, value).astype(x.dtype, copy=False)
+            return _turned(_planes(x), np.float32(delta)).astype(x.dtype, copy=False)
         hsv = to_hsv(xp, x.astype(np.float32))
         hue = hsv[..., 0] + delta
         turned = xp.stack([hue - xp.floor(hue), hsv[..., 1], hsv[..., 2]], axis=-1)
@@ -204,10 +239,7 @@ class AdjustSaturation(Op):
     def kernel(ctx, inputs, attrs):
         xp, (x, scale) = ctx.xp, inputs
         if xp is np:
-            hue, saturation, value = _hsv_planes(*_planes(x))
-            saturation *= scale
-            np.clip(saturation, np.float32(0), np.float32(1), out=saturation)
-            return _rgb_of_planes(hue, saturation, value).astype(x.dtype, copy=False)
+            return _saturated(_planes(x), np.float32(scale)).astype(x.dtype, copy=False)
         hsv = to_hsv(xp, x.astype(np.float32))
         saturation = xp.clip(hsv[..., 1] * scale, np.float32(0), np.float32(1))
         return to_rgb(xp, xp.stack([hsv[..., 0], saturation, hsv[..., 2]], axis=-1)).astype(x.dtype)

@@ -7,6 +7,7 @@ by centres (``half_pixel_centers``). Results are float32, but for the nearest ne
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,8 +112,6 @@ def _matrix(taps: Taps, size: int) -> np.ndarray:
 
 def _along(ctx: Any, x: Any, taps: Taps, axis: int) -> Any:
     """The weighted sum along an axis of an image batch, in float32; of one pixel, as it is."""
-    if ctx.xp is np:
-        return _along_on_host(x, taps, axis)
     xp = ctx.xp
     shape = [1, 1, 1, 1]
     shape[axis] = -1
@@ -129,39 +128,77 @@ def _along(ctx: Any, x: Any, taps: Taps, axis: int) -> Any:
     return total
 
 
-def _along_on_host(x: np.ndarray, taps: Taps, axis: int) -> np.ndarray:
-    """The same in NumPy, number by number, which it does faster than pixel by pixel, and in memory that is there."""
-    batch, height, width, channels = x.shape
-    count = len(taps.places)
-    places, weights = taps
-    if axis == 2:
-        shape = batch, height, count, channels
-        numbers, out = x.reshape(batch * height, width * channels), (batch * height, count * channels)
-        places = (places[:, None] * channels + np.arange(channels)[:, None]).reshape(count * channels, -1)
-        weights = np.repeat(weights, channels, axis=0).T.copy()
-    else:
-        shape = batch, count, width, channels
-        numbers, out = x.reshape(batch, height, width * channels), (batch, count, width * channels)
-        weights = weights.T[..., None]
+@functools.lru_cache(maxsize=256)
+def _host_taps(method: Any, sizes: tuple[int, int], options: tuple[bool, bool], channels: int) -> Taps:
+    """Places and weights as :func:`_weighted` takes them, ``[taps, out]``, for the numbers of pixels.
 
-    def part(i: int) -> np.ndarray:
-        picked = spare_arrays.empty(out, x.dtype)
-        return numbers.take(places[:, i], axis=1, out=picked, mode="clip")
+    Photographs come in few sizes, and are cropped to many.
+    """
+    places, weights = method(*sizes, *options)
+    if channels > 1:
+        places = (places[:, np.newaxis] * channels + np.arange(channels)[:, np.newaxis]).reshape(-1, places.shape[1])
+        weights = np.repeat(weights, channels, axis=0)
+    return Taps(np.ascontiguousarray(places.T), np.ascontiguousarray(weights.T))
 
-    if places.shape[1] == 1:
-        return part(0).reshape(shape)
-    total = spare_arrays.empty(out, _FLOAT)
-    first = part(0)
-    if places.shape[1] == 2:  # as TensorFlow rounds it
-        np.subtract(part(1), first, out=total, dtype=_FLOAT, casting="unsafe")
-        total *= weights[1]
-        np.add(total, first, out=total, dtype=_FLOAT, casting="unsafe")
-        return total.reshape(shape)
-    np.multiply(first, weights[0], out=total, dtype=_FLOAT, casting="unsafe")
-    product = spare_arrays.empty(out, _FLOAT)
-    for i in range(1, places.shape[1]):
-        total += np.multiply(part(i), weights[i], out=product, dtype=_FLOAT, casting="unsafe")
-    return total.reshape(shape)
+
+def _resized_on_host(x: np.ndarray, height: int, width: int, options: tuple[bool, bool], method: Any) -> np.ndarray:
+    """The same in NumPy: numbers along rows, then whole rows, of which only those are looked at that are used."""
+    batch, old_height, old_width, channels = x.shape
+    rows = _host_taps(method, (old_height, height), options, 1)
+    columns = _host_taps(method, (old_width, width), options, channels)
+    copies = len(rows.places) == 1
+    if copies and height < old_height:  # nothing is computed: what is fewer comes first
+        return _along_numbers(x.take(rows.places[0], axis=1), columns, width)
+    if copies:
+        return _along_numbers(x, columns, width).take(rows.places[0], axis=1)
+    places, weights = rows
+    if places.size < old_height:
+        used = np.unique(places)
+        x, places = x.take(used, axis=1), np.searchsorted(used, places)
+    lines = _along_numbers(x, columns, width).reshape(batch, x.shape[1], width * channels)
+    out = spare_arrays.empty((batch, height, width * channels), _FLOAT)
+    _weighted(lines, places, weights[..., np.newaxis], out)
+    return out.reshape(batch, height, width, channels)
+
+
+def _along_numbers(x: np.ndarray, columns: Taps, width: int) -> np.ndarray:
+    batch, height, old_width, channels = x.shape
+    lines = x.reshape(batch * height, old_width * channels)
+    out = spare_arrays.empty((batch * height, width * channels), x.dtype if len(columns.places) == 1 else _FLOAT)
+    _weighted(lines, columns.places, columns.weights, out)
+    return out.reshape(batch, height, width, channels)
+
+
+def _weighted(lines: np.ndarray, places: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+    """The weighted sum of what stands at places of axis 1, in float32; of one place, as it is.
+
+    Pixels become floats by a copy: arithmetic on arrays of two dtypes goes through a buffer, at four times the price.
+    """
+    if len(places) == 1:
+        lines.take(places[0], axis=1, out=out, mode="clip")
+        return
+    pixels = None if lines.dtype == _FLOAT else spare_arrays.empty(out.shape, lines.dtype)
+
+    def pick(i: int, into: np.ndarray) -> np.ndarray:
+        if pixels is None:
+            return lines.take(places[i], axis=1, out=into, mode="clip")
+        np.copyto(into, lines.take(places[i], axis=1, out=pixels, mode="clip"), casting="unsafe")
+        return into
+
+    part = spare_arrays.empty(out.shape, _FLOAT)
+    if len(places) == 2:  # as TensorFlow rounds it
+        first = pick(0, part)
+        pick(1, out)
+        out -= first
+        out *= weights[1]
+        out += first
+        return
+    pick(0, out)
+    out *= weights[0]
+    for i in range(1, len(places)):
+        pick(i, part)
+        part *= weights[i]
+        out += part
 
 
 def _outside(ctx: Any, x: Any) -> Any:
@@ -240,11 +277,11 @@ def _check(ctx: Any, size: Any, shape: Any, attrs: Any) -> tuple[int, int]:
 
 def _resize(ctx: Any, x: Any, size: Any, attrs: Any, taps: Any) -> Any:
     height, width = _check(ctx, size, x.shape, attrs)
-    centres = attrs.get("half_pixel_centers", False)
-    rows = taps(x.shape[1], height, attrs["align_corners"], centres)
-    columns = taps(x.shape[2], width, attrs["align_corners"], centres)
-    if ctx.xp is np and len(used := np.unique(rows.places)) < x.shape[1]:
-        x, rows = x.take(used, axis=1), Taps(np.searchsorted(used, rows.places), rows.weights)
+    options = (attrs["align_corners"], attrs.get("half_pixel_centers", False))
+    if ctx.xp is np:
+        return _resized_on_host(x, height, width, options, taps)
+    rows = taps(x.shape[1], height, *options)
+    columns = taps(x.shape[2], width, *options)
     return _outside(ctx, _along(ctx, _along(ctx, x, columns, 2), rows, 1))
 
 

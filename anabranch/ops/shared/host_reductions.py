@@ -15,13 +15,17 @@ entries  sum           maximum
 32       0.07, 0.10    0.35, 0.10
 =======  ============  ============
 
-Sums are added in the order in which NumPy adds the entries of a contiguous row (eight partial sums, then their pairs),
-so that results are the same to the bit, and whoever reduces need not know which way is taken.
+Images have as few entries, their channels, behind the dimensions that are reduced: then each channel is reduced by
+itself. (Sums are nearer to the truth so, as NumPy adds up a vector in pairs, and rows one behind the other.)
+
+Otherwise sums are added in the order in which NumPy adds the entries of a contiguous row (eight partial sums, then
+their pairs), so that results are the same to the bit, and whoever reduces need not know which way is taken.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -70,12 +74,37 @@ def _chosen(ufunc: Any, x: Any) -> Any:
     return result
 
 
+def _few_channels(x: Any, axis: Any) -> tuple[int, int] | None:
+    """The first and the last of axes behind which there is no more than a few channels; None if it is otherwise."""
+    if type(axis) is not tuple or type(x) is not np.ndarray or x.ndim < 2 or not 2 <= x.shape[-1] <= MOST[np.add]:
+        return None
+    first, last = axis[0] % x.ndim if axis else 0, x.ndim - 2
+    if tuple([a % x.ndim for a in axis]) != tuple(range(first, last + 1)) or x.dtype not in _DTYPES:
+        return None
+    if math.prod(x.shape[first : last + 1]) < ROWS * x.shape[-1] or not x.flags.c_contiguous:
+        return None
+    return first, last
+
+
+def _by_channel(ufunc: Any, x: Any, first: int, keepdims: bool) -> Any:
+    """The reduction of pixels channel by channel: 15 instead of 112 us for the sum of 96 x 96 x 3."""
+    before, channels = x.shape[:first], x.shape[-1]
+    pixels = x.reshape(*before, -1, channels)
+    out = np.empty((*before, channels), x.dtype)
+    for channel in range(channels):
+        out[..., channel] = ufunc.reduce(pixels[..., channel], axis=-1, dtype=x.dtype)
+    return out.reshape(*before, *(1,) * (x.ndim - 1 - first), channels) if keepdims else out
+
+
 def _reduction(ufunc: Any) -> Callable[..., Any]:
     plain = ufunc.reduce
 
     def reduce(x: Any, axis: Any = -1, dtype: Any = None, out: None = None, keepdims: bool = False) -> Any:
-        if not _are_short(ufunc, x, axis) or (dtype is not None and dtype != x.dtype):
+        if dtype is not None and dtype != x.dtype:
             return plain(x, axis, dtype, None, keepdims)
+        if not _are_short(ufunc, x, axis):
+            axes = _few_channels(x, axis)
+            return plain(x, axis, dtype, None, keepdims) if axes is None else _by_channel(ufunc, x, axes[0], keepdims)
         result = _added(x) if ufunc is np.add else _chosen(ufunc, x)
         return result[..., None] if keepdims else result
 

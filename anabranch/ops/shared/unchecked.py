@@ -68,7 +68,9 @@ def ufunc(function: Any, dtypes: frozenset[Any] = _PLAIN) -> Maker:
 
 def _in_spare_memory(function: Any, operands: Sequence[Any]) -> Form:
     """The function, whose results take memory that is there if they are large."""
-    if operands[0].nbytes < spare_arrays.LEAST or function not in _ARITHMETIC:
+    if function not in _ARITHMETIC:
+        return function  # type: ignore[no-any-return]
+    if operands[0].nbytes < spare_arrays.LEAST and not spare_arrays.is_by_channel(*operands):
         return function  # type: ignore[no-any-return]
     return functools.partial(spare_arrays.arithmetic, function)
 

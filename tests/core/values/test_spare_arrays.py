@@ -117,3 +117,21 @@ def test_arithmetic_on_large_arrays_takes_memory_that_is_there():
     wide = spare_arrays.arithmetic(np.add, x, np.ones((2, 1), np.float32))
     assert wide.shape == (2, 200_000)
     assert spare_arrays.arithmetic(np.add, x, np.float64(1) * np.ones(1)).dtype == np.float64
+
+
+@pytest.mark.parametrize("function", [np.subtract, np.divide, np.maximum, np.add])
+@pytest.mark.parametrize("shape", [(40, 50, 3), (2, 7, 200, 4), (5000, 2), (1, 1, 2500, 3), (64, 1, 1, 96, 2)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_a_number_for_each_channel(function, shape, dtype):
+    if function is np.divide and dtype is np.int32:
+        return
+    pixels = np.random.default_rng(1).integers(1, 200, shape).astype(dtype)
+    numbers = np.arange(1, shape[-1] + 1, dtype=dtype)
+    for few in numbers, numbers.reshape((1,) * (len(shape) - 1) + (-1,)):
+        assert spare_arrays.is_by_channel(pixels, few)
+        for operands in (pixels, few), (few, pixels):
+            result = spare_arrays.arithmetic(function, *operands)
+            np.testing.assert_array_equal(result, function(*operands), strict=True)
+    for other in numbers[:1], numbers[:, None] if len(numbers) != shape[-2] else numbers[:1], numbers.astype("i1"):
+        assert not spare_arrays.is_by_channel(pixels, other)
+    assert not spare_arrays.is_by_channel(pixels[..., ::-1], numbers)

@@ -8,6 +8,7 @@ import scipy.ndimage
 import scipy.signal
 
 import anabranch as tf
+from anabranch.ops.image import colour
 from anabranch.session import SessionOptions
 
 RANDOM = np.random.default_rng(8)
@@ -211,3 +212,31 @@ def test_errors() -> None:
         ):
             with pytest.raises(kind, match=text):
                 make()
+
+
+@pytest.mark.parametrize("amount", [0.0, 0.1, -0.3, 0.5, 1.0, 1.7])
+@pytest.mark.parametrize("images", ["random", "bytes", "grey", "few", "negative"])
+def test_hue_and_saturation_by_planes_are_the_definition(images, amount):
+    draw = np.random.default_rng(7)
+    pixels = {
+        "random": draw.random((2, 20, 31, 3)),
+        "bytes": draw.integers(0, 256, (20, 31, 3)),
+        "grey": np.repeat(draw.random((20, 31, 1)), 3, 2),
+        "few": draw.integers(0, 3, (20, 31, 3)),
+        "negative": draw.random((20, 31, 3)) - 0.4,
+    }[images].astype(np.float32)
+    hsv = colour.to_hsv(np, pixels)
+    hue, saturation = hsv[..., 0] + np.float32(amount), np.clip(hsv[..., 1] * np.float32(amount), 0, 1)
+    turned = colour.to_rgb(np, np.stack([hue - np.floor(hue), hsv[..., 1], hsv[..., 2]], -1))
+    paler = colour.to_rgb(np, np.stack([hsv[..., 0], saturation, hsv[..., 2]], -1))
+    tolerance = 2e-6 * np.abs(pixels).max()
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
+        fed = tf.placeholder(tf.float32, pixels.shape)
+        found = session.run(
+            [tf.image.adjust_hue(fed, min(amount, 1.0)), tf.image.adjust_saturation(fed, max(amount, 0.0))],
+            {fed: pixels},
+        )
+    if amount <= 1:
+        np.testing.assert_allclose(found[0], turned, atol=tolerance)
+    if amount >= 0:
+        np.testing.assert_allclose(found[1], paler, atol=tolerance)

@@ -405,3 +405,17 @@ def test_short_rows_reduce_as_numpy_reduces_them(entries, dtype):
                         found, wanted = (f(array, axis, dtype, None, keep) for f in (ours, ufunc.reduce))
                     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
                     assert found.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(60, 40, 3), (2, 50, 60, 4), (3000, 2), (4, 1, 900, 3)])
+def test_reductions_of_images_by_channel(shape):
+    values = np.random.default_rng(3).normal(size=shape).astype(np.float32)
+    ways = {np.add: host_reductions.total, np.maximum: host_reductions.greatest, np.minimum: host_reductions.least}
+    last = len(shape) - 2
+    for ufunc, ours in ways.items():
+        for axes in (tuple(range(first, last + 1)) for first in range(last + 1)):
+            for keep in (False, True):
+                found = ours(values, axes, np.float32, None, keep)
+                wanted = ufunc.reduce(values.astype(np.float64), axes, None, None, keep)
+                assert (found.shape, found.dtype) == (wanted.shape, np.float32)
+                np.testing.assert_allclose(found, wanted, atol=2e-4 if ufunc is np.add else 0)
