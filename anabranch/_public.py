@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anabranch import ops
-from anabranch.core import errors, framework, interrupts, one_time
+from anabranch.core import errors, framework, interrupts, one_time, process_end
 from anabranch.core.contract import absent, api, hooks, opdef
 
 PACKAGE = "anabranch"
@@ -223,3 +223,4 @@ api.set_resolver(_resolve, _listing)
 framework.publish_constants()
 api.publish_as("compat.v1", sys.modules[PACKAGE])
 sys.meta_path.append(_Namespaces)
+process_end.shorten()

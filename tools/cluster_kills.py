@@ -120,7 +120,7 @@ class Process:
                 log.write(line)
                 self.lines.append(line.rstrip())
                 word = line.split()
-                if word and word[0] in ("step", "TORN"):
+                if len(word) == 6 and word[0] in ("step", "TORN"):  # a killed task's last line may be cut off
                     self.made, self.number = time.monotonic(), int(word[1])
                     if word[0] == "TORN":
                         self.torn.append(line.rstrip())
