@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import warnings
 from typing import Any
 
 import ml_dtypes
@@ -466,7 +467,7 @@ def filled(array: np.ndarray, shape: tuple[int, ...], allow_broadcast: bool = Tr
 def feed_array(value: Any, dtype: DType) -> np.ndarray:
     """Return the array that a tensor of this type is fed with; an array of the right type is returned as it is.
 
-    Values are cast as `np.asarray(value, dtype)` casts them: as a bool, None is False. Strings come out as objects of
+    Values are cast as `np.asarray(value, dtype)` casts them: as a bool, None is False, as a float NaN. Strings come out as objects of
     type bytes.
     """
     target = dtype.np
@@ -474,6 +475,15 @@ def feed_array(value: Any, dtype: DType) -> np.ndarray:
         return value
     if target is None:
         refuse_handles(dtype, "a feed")
+    if value is None and np.dtype(target).kind in "fc":
+        # Programs feed None to what a step does not use, such as a rate of dropout while they evaluate.
+        warnings.warn(
+            "None is fed to a tensor of floats: it is NaN, as in TensorFlow. Leave the tensor out of feed_dict if the "
+            "step does not use it",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return np.asarray(None, target)
     if value is None and dtype is not dtypes.bool:
         refuse_feed_of_none(value)
     if is_symbolic(value):

@@ -331,7 +331,7 @@ def refuse_feed_of_none(value: Any) -> NoReturn:
     raise TypeError(
         message(
             f"{shown(value)} as the value of a feed",
-            "values: None is none, and NumPy would read it as NaN",
+            "values: None is none",
             "float('nan') if you mean that, or leave the tensor out of feed_dict",
         )
     )

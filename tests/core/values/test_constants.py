@@ -271,7 +271,7 @@ def test_a_feed_of_the_right_type_is_not_copied():
 @pytest.mark.parametrize(
     ("value", "dtype", "error", "text"),
     [
-        (None, dtypes.float32, TypeError, "None as the value of a feed"),
+        (None, dtypes.int32, TypeError, "None as the value of a feed"),
         ([1.0, [2.0], None], dtypes.float32, ValueError, "lists of different lengths"),
         ([1.0, None], dtypes.float32, TypeError, "leave the tensor out of feed_dict"),
         (300, dtypes.uint8, TypeError, "(?s)300 .*a value from 0 to 255"),
@@ -286,6 +286,14 @@ def test_a_feed_of_the_right_type_is_not_copied():
 def test_feeds_that_are_refused(value, dtype, error, text):
     with pytest.raises(error, match=text):
         feed_array(value, dtype)
+
+
+def test_none_is_fed_as_nan_with_a_warning():
+    with pytest.warns(RuntimeWarning, match="None is fed to a tensor of floats"):
+        array = feed_array(None, dtypes.float32)
+    assert array.shape == ()
+    assert array.dtype == np.float32
+    assert np.isnan(array)
 
 
 def test_none_is_fed_as_false_as_in_tensorflow():
