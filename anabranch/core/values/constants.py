@@ -467,8 +467,8 @@ def filled(array: np.ndarray, shape: tuple[int, ...], allow_broadcast: bool = Tr
 def feed_array(value: Any, dtype: DType) -> np.ndarray:
     """Return the array that a tensor of this type is fed with; an array of the right type is returned as it is.
 
-    Values are cast as `np.asarray(value, dtype)` casts them: as a bool, None is False, as a float NaN. Strings come out as objects of
-    type bytes.
+    Values are cast as `np.asarray(value, dtype)` casts them: as a bool, None is False, as a float NaN. Strings come out
+    as objects of type bytes.
     """
     target = dtype.np
     if type(value) is np.ndarray and target is not _OBJECT and value.dtype == target:
