@@ -16,7 +16,7 @@ from anabranch.core.contract import faults, kernels
 from anabranch.core.values.list_values import TracedList
 from anabranch.runtime import host_ops, results
 from anabranch.runtime.attempt import Attempt
-from anabranch.runtime.plans import replicas, shape_families
+from anabranch.runtime.plans import ahead, policy, replicas, shape_families
 from anabranch.runtime.plans.items import ProgramItem
 from anabranch.runtime.step import Call, device_failure, random_words
 from anabranch.runtime.step import run_wave as run_calls
@@ -182,8 +182,15 @@ def _executable(
         forms = program.variants
         bounds = {i: program.capacities.of(~i, int(to_host(attempt.env[program.inputs[i]]))) for i in item.bounds}
         most = MAX_STATIC_VARIANTS if item.static or bounds else None
-        means = Means.STORED if plan.only_stored else Means.HERE
-        executable = program.executable(old, inputs, static, rng, most, bounds, batch=batch, means=means)
+        beside = batch and not policy.waits(plan)
+        means = Means.STORED if plan.only_stored or beside else Means.HERE
+        try:
+            executable = program.executable(old, inputs, static, rng, most, bounds, batch=batch, means=means)
+        except NotStored:
+            if not beside:
+                raise
+            _compile_beside(plan, program, old, inputs, static, rng, bounds, batch)
+            return None
         if item.settled and executable is not None and not executable.facts.guessed:
             item.cached = (layout, executable)
         if plan.nested and program.variants > MAX_SHAPES_OF_A_BODY:
@@ -221,6 +228,20 @@ def _executable(
         # The device has no code for one of the ops (integer convolutions on a GPU).
         item.refused = f"{type(problem).__name__}: {problem}".partition("\n")[0]
     return None
+
+
+def _compile_beside(plan: Any, program: Any, *asked: Any) -> None:
+    """Have a program compiled for arguments that it was not compiled for yet, one after the other.
+
+    Raises:
+        Exception: what kept one from being compiled.
+    """
+    further = plan.further.get(program)
+    if further is not None and further.problem is not None:
+        del plan.further[program]
+        raise further.problem
+    if further is None or further.done:
+        plan.further[program] = ahead.Further(program, *asked)
 
 
 def _reserve(attempt: Attempt, programs: Sequence[_Ready]) -> None:

@@ -634,9 +634,12 @@ class Worker:
     def _free(self) -> None:
         for registered in list(self._by_number.values()):
             registered.last = None
-        for plan, _ in self._plans.values():
-            if getattr(plan, "ahead", None) is not None:
-                plan.ahead.cancel()
+        plans = [plan for plan, _ in self._plans.values()]
+        plans += [family.plan for family in self._families.values() if family is not None and family.plan is not None]
+        for plan in plans:
+            for beside in (getattr(plan, "ahead", None), *getattr(plan, "further", {}).values()):
+                if beside is not None:
+                    beside.cancel()
         for kept in (self._plans, self._families, self._bodies, *self._pipelines):
             kept.close()
         if self._owns_resources:

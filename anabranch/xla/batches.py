@@ -235,7 +235,11 @@ class Facts:
         for value, line in zip(results, self.results, strict=True):
             shape = tuple(at(line, size))
             exact.append(value if value.shape == shape else np.asarray(value)[tuple(map(slice, shape))])
-        return exact, {place: at(value, size) for place, value in self.known.items()}, list(at(self.consumed, size))
+        return exact, self.known_at(size), list(at(self.consumed, size))
+
+    def known_at(self, size: int) -> dict[int, Any]:
+        """The outputs whose values are known, for ``size`` rows."""
+        return {place: at(value, size) for place, value in self.known.items()}
 
 
 def padded(

@@ -113,7 +113,7 @@ class _Staged:
                 (outer := _from_outside(op, body, index_offset, tensor)) is not None and scope.can_ask(outer)
             )
             for arg, tensor in zip(body.args, op._inputs[index_offset:], strict=False):
-                bound = scope.upper.get(tensor)
+                bound = trip_counts.upper(scope, tensor)
                 if bound is not None and (
                     op.role is not Role.LOOP or passes_through(op._attrs["body"], arg.op._attrs["index"])
                 ):

@@ -110,12 +110,13 @@ class _Equation(NamedTuple):
 
 
 class Masked:
-    """A computation at its capacity, for ``size`` rows; ``least`` is the smallest size that it is asked for."""
+    """A computation at its capacity, for ``size`` rows."""
 
     def __init__(self, sizes: Sizes, size: Any, least: int) -> None:
         self._sizes = sizes
         self._size = size
-        self._least = least
+        self.least = least
+        """The smallest size that it is asked for."""
 
     def evaluate(self, jaxprs: Sequence[Any], consts: Sequence[Sequence[Any]], args: Sequence[Any]) -> list[Any]:
         """The results of the jaxpr of the capacity; the others say what depends on the size.
@@ -144,7 +145,7 @@ class Masked:
             display = DISPLAY in str(first.source_info.name_stack)
             values = [self._read(atoms, env, display) for atoms in zip(*[e.invars for e in equations], strict=True)]
             if display:  # what is shown of padding is cut off when it is
-                return self._bind(equation, values)
+                return self.bind(equation, values)
             return self._computed(equation, values)
         except Refused as refusal:
             raise refusal if refusal.place else Refused(refusal.reason, _place(first)) from None
@@ -153,24 +154,25 @@ class Masked:
         name = equation.name
         touched = any(any(extents) for extents in (*equation.ins, *equation.outs))
         if not touched and same_params([e.params for e in equation.at]):
-            return self._bind(equation, values)
+            return self.bind(equation, values)
         if name in _CALLS:
             inner = [e.params[_CALLS[name]] for e in equation.at]
             bodies = [getattr(one, "jaxpr", one) for one in inner]
             if not bodies[0].eqns and all(e.outvars == e.invars for e in bodies):
-                return self._bind(equation, values)  # a call that is there to keep a value from being computed again
+                return self.bind(equation, values)  # a call that is there to keep a value from being computed again
             return self.evaluate(bodies, [getattr(one, "consts", ()) for one in inner], values)
-        if name in _LOOPS:
-            return _LOOPS[name](self, equation, values)
+        if name in _wholes:
+            return _wholes[name](self, equation, values)
         rule = _rules.get(name)
         if rule is None:
             raise Refused(f"{name} of a batch" if touched else f"{name}, otherwise for another size")
         sized = _sized.get(name, ())
         if not same_params([{key: value for key, value in e.params.items() if key not in sized} for e in equation.at]):
             raise Refused(f"{name}, otherwise for another size")
-        return self._bind(equation, rule(self, equation, values))
+        return self.bind(equation, rule(self, equation, values))
 
-    def _bind(self, equation: _Equation, values: Sequence[Any]) -> Sequence[Any]:
+    def bind(self, equation: _Equation, values: Sequence[Any]) -> Sequence[Any]:
+        """Compute an equation as it is at the capacity."""
         first = equation.at[0]
         params = first.primitive.get_bind_params(first.params)
         with first.ctx.manager:
@@ -217,6 +219,10 @@ class Masked:
             raise Refused("a number that does not grow evenly with the size")
         jnp = engine.jax().numpy
         return (jnp.asarray(a) * jnp.asarray(self._size, jnp.float64) + jnp.asarray(b)).astype(arrays[0].dtype)
+
+    def line(self, values: Sequence[int]) -> Line | None:
+        """The line through a number at each of the traces' sizes; None if it is always the same."""
+        return self._sizes.line(values)
 
     # ----------------------------------------------------------------------------------------------------------- masks
     def count(self, line: Line) -> Any:
@@ -289,30 +295,65 @@ def _moved(masked: Masked, equation: _Equation, values: list[Any]) -> list[Any]:
     return values
 
 
-@_rule("reshape", sized=("new_sizes",))
-def _reshape(masked: Masked, equation: _Equation, values: list[Any]) -> list[Any]:
-    """Dimensions are merged and divided in groups, of which only the first may be padded."""
-    shapes = [
-        ([e.invars[0].aval.shape[i] for e in equation.at], bool(equation.ins[0][i]))
-        for i in range(len(equation.ins[0]))
-    ]
-    others = [
-        ([e.outvars[0].aval.shape[i] for e in equation.at], bool(equation.outs[0][i]))
-        for i in range(len(equation.outs[0]))
-    ]
-    sides = [[dim for dim in side if dim[1] or dim[0][0] != 1] for side in (shapes, others)]
+class _Group(NamedTuple):
+    """Dimensions that a reshape makes of others: per dimension its sizes at all traces, and its line."""
+
+    before: list[tuple[list[int], Line | None]]
+    after: list[tuple[list[int], Line | None]]
+
+    @property
+    def stays(self) -> bool:
+        """Whether places with meaning stay the first ones as the array lies in memory."""
+        return not any(line for side in self for _, line in side[1:])
+
+
+def _groups(equation: _Equation) -> list[_Group]:
+    """The dimensions of a reshape's operand and result in groups of equal products."""
+    sides: list[list[tuple[list[int], Line | None]]] = []
+    for extents, atoms in ((equation.ins[0], "invars"), (equation.outs[0], "outvars")):
+        dims = zip(*[getattr(e, atoms)[0].aval.shape for e in equation.at], strict=True)
+        sides.append([(list(sizes), line) for sizes, line in zip(dims, extents, strict=True) if line or sizes[0] != 1])
+    groups = []
     while sides[0] or sides[1]:
         _need(bool(sides[0] and sides[1]), equation, "across the batch")
-        group = [[sides[0].pop(0)], [sides[1].pop(0)]]
+        group = _Group([sides[0].pop(0)], [sides[1].pop(0)])
         products = [np.array(side[0][0], object) for side in group]
         while not np.array_equal(products[0], products[1]):
             shorter = 0 if products[0][0] < products[1][0] else 1
             _need(bool(sides[shorter]), equation, "across the batch")
             group[shorter].append(sides[shorter].pop(0))
             products[shorter] = products[shorter] * np.array(group[shorter][-1][0], object)
-        for side in group:
-            _need(not any(padded for _, padded in side[1:]), equation, "across the batch")
-    return values
+        groups.append(group)
+    return groups
+
+
+def _reshape(masked: Masked, equation: _Equation, values: list[Any]) -> Sequence[Any]:
+    """Dimensions are merged and divided in groups. Where one that is not the first is padded, places are moved: as
+    steps of sequences are, of which each sequence has the same number, when they become rows of one matrix.
+    """
+    groups = _groups(equation)
+    if all(group.stays for group in groups):
+        return masked.bind(equation, values)
+    jnp = engine.jax().numpy
+    value = values[0].reshape([int(np.prod([sizes[0] for sizes, _ in group.before])) for group in groups])
+    for axis, group in enumerate(groups):
+        if group.stays:
+            continue
+        places = jnp.zeros([sizes[0] for sizes, _ in group.after], jnp.int32)
+        step: Any = np.int32(1)
+        for i, (sizes, line) in reversed(list(enumerate(group.after))):
+            places = places + jnp.expand_dims(
+                jnp.arange(sizes[0], dtype=jnp.int32) * step, tuple(j for j in range(places.ndim) if j != i)
+            )
+            step = step * (np.int32(sizes[0]) if line is None else masked.count(line))
+        places = places.reshape(-1)
+        source, inside = jnp.zeros_like(places), np.int32(1)
+        for sizes, line in reversed(group.before):
+            length = np.int32(sizes[0]) if line is None else jnp.maximum(masked.count(line), 1)
+            source = source + places % length * inside
+            places, inside = places // length, inside * np.int32(sizes[0])
+        value = jnp.take(value, source, axis=axis, mode="clip")
+    return [value.reshape(equation.out_shape())]
 
 
 _NEUTRAL: dict[str, Callable[[np.dtype], Any]] = {}
@@ -402,27 +443,80 @@ def _window_gradient(masked: Masked, equation: _Equation, values: list[Any]) -> 
     return _window(masked, equation, values)
 
 
-@_rule("pad")
-def _pad(masked: Masked, equation: _Equation, values: list[Any]) -> list[Any]:
-    for line, padding in zip(equation.ins[0], equation.params["padding_config"], strict=True):
-        _need(line is None or tuple(padding) == (0, 0, 0), equation, "along the batch")
-    return values
+def _pad(masked: Masked, equation: _Equation, values: list[Any]) -> Sequence[Any]:
+    """What is put behind the last row lies there already, once padding has been replaced by it."""
+    configs = [e.params["padding_config"] for e in equation.at]
+    value, otherwise = values
+    begins, moves, lax = [], False, engine.jax().lax
+    for axis, line in enumerate(equation.ins[0]):
+        low, _, between = zip(*[config[axis] for config in configs], strict=True)
+        _need(line is None or set(between) == {0}, equation, "within the batch")
+        begin = masked.line(low)
+        moves |= begin is not None
+        begins.append(np.int32(low[0]) if begin is None else masked.count(begin))
+        if line is not None and configs[0][axis] != (0, 0, 0):
+            mask = lax.broadcast_in_dim(masked.present(value.shape[axis], line), value.shape, (axis,))
+            value = lax.select(mask, value, lax.broadcast_in_dim(otherwise, value.shape, ()))
+    if not moves:
+        return masked.bind(equation, [value, otherwise])
+    _need(all(low >= 0 and not between for low, _, between in configs[0]), equation, "within the batch")
+    room = [size + more for size, more in zip(equation.out_shape(), value.shape, strict=True)]
+    whole = lax.dynamic_update_slice(lax.broadcast_in_dim(otherwise, room, ()), value, begins)
+    return [lax.slice(whole, [0] * whole.ndim, equation.out_shape())]
 
 
-@_rule("concatenate", "rev", "sort", "split", sized=())
+@_rule("sort", "split", sized=())
 def _apart(masked: Masked, equation: _Equation, values: list[Any]) -> list[Any]:
-    params = equation.params
-    axes = params["dimensions"] if "dimensions" in params else (params["axis" if "axis" in params else "dimension"],)
+    axis = equation.params["axis" if "axis" in equation.params else "dimension"]
     for extents in (*equation.ins, *equation.outs):
-        _need(not any(extents[axis] for axis in axes), equation, "along the batch")
+        _need(not extents[axis], equation, "along the batch")
     return values
 
 
-@_rule("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
+def _concatenate(masked: Masked, equation: _Equation, values: list[Any]) -> Sequence[Any]:
+    """One behind the other, each where those before it end, over what these have of padding."""
+    axis = equation.params["dimension"]
+    if not any(extents[axis] for extents in equation.ins[:-1]):
+        return masked.bind(equation, values)
+    jax = engine.jax()
+    whole = jax.numpy.zeros(equation.out_shape(), values[0].dtype)
+    begin: Any = np.int32(0)
+    for value, extents in zip(values, equation.ins, strict=True):
+        whole = jax.lax.dynamic_update_slice_in_dim(whole, value, begin, axis)
+        line = extents[axis]
+        begin = begin + (np.int32(value.shape[axis]) if line is None else masked.count(line))
+    return [whole]
+
+
+def _reverse(masked: Masked, equation: _Equation, values: list[Any]) -> Sequence[Any]:
+    """Row ``i`` of ``n`` comes from row ``n - 1 - i``."""
+    jnp = engine.jax().numpy
+    value = values[0]
+    for axis in equation.params["dimensions"]:
+        line = equation.ins[0][axis]
+        if line is None:
+            value = jnp.flip(value, axis)
+        else:
+            rows = masked.count(line) - 1 - jnp.arange(value.shape[axis], dtype=jnp.int32)
+            value = jnp.take(value, jnp.maximum(rows, 0), axis=axis, mode="clip")
+    return [value]
+
+
+_CUMULATIVE: dict[str, Callable[[Any], Any]] = {
+    "cumsum": lambda dtype: 0,
+    "cumprod": lambda dtype: 1,
+    "cummax": lambda dtype: _lowest(dtype),
+    "cummin": lambda dtype: _highest(dtype),
+    "cumlogsumexp": lambda dtype: -np.inf,
+}
+
+
+@_rule(*_CUMULATIVE)
 def _cumulative(masked: Masked, equation: _Equation, values: list[Any]) -> list[Any]:
-    padded = equation.ins[0][equation.params["axis"]] is not None
-    _need(not padded or not equation.params["reverse"], equation, "from the end of the batch")
-    return values
+    if not equation.params["reverse"]:
+        return values
+    neutral = _CUMULATIVE[equation.name](values[0].dtype)
+    return [masked.filled(values[0], equation.ins[0], [equation.params["axis"]], neutral)]
 
 
 @_rule("top_k", "approx_top_k")
@@ -445,18 +539,33 @@ def _fft(masked: Masked, equation: _Equation, values: list[Any]) -> list[Any]:
     return values
 
 
-@_rule("slice", sized=("limit_indices",))
-def _slice(masked: Masked, equation: _Equation, values: list[Any]) -> list[Any]:
-    params = equation.params
-    strides = params["strides"] or (1,) * len(equation.ins[0])
+def _slice(masked: Masked, equation: _Equation, values: list[Any]) -> Sequence[Any]:
+    """Rows are taken from a place on, which may depend on the size, as that of the last row does."""
+    starts, strides, moves = [], equation.params["strides"] or (1,) * len(equation.ins[0]), False
     for axis, (line, out) in enumerate(zip(equation.ins[0], equation.outs[0], strict=True)):
+        places = [e.params["start_indices"][axis] for e in equation.at]
+        begin = masked.line(places)
+        if begin is not None:
+            _need(strides[axis] == 1 and line is not None, equation, "along the batch")
+            moves = True
+        limits = [e.params["limit_indices"][axis] for e in equation.at]
+        same = {(e.params["strides"] or strides)[axis] for e in equation.at} == {strides[axis]}
+        _need(same, equation, "along the batch")
         if line is None:
             _need(out is None, equation, "along the batch")
-            continue
-        whole = params["start_indices"][axis] == 0 and out == line and strides[axis] == 1
-        first = out is None and params["limit_indices"][axis] <= line[0] * masked._least + line[1]
-        _need(whole or first, equation, "along the batch")
-    return values
+        elif out is None and begin is None:
+            _need(limits[0] <= line[0] * masked.least + line[1], equation, "along the batch")
+        elif out is None and begin is not None:
+            _need(begin[0] * masked.least + begin[1] >= 0, equation, "along the batch")
+        starts.append(np.int32(places[0]) if begin is None else masked.count(begin))
+    if not moves:
+        return masked.bind(equation, values)
+    _need(all(stride == 1 for stride in strides), equation, "along the batch")
+    value, out_shape = values[0], equation.out_shape()
+    behind = [(0, out_shape[axis] if line else 0, 0) for axis, line in enumerate(equation.ins[0])]
+    lax = engine.jax().lax
+    value = lax.pad(value, np.zeros((), value.dtype), behind)  # a start is not moved back as the array ends
+    return [lax.dynamic_slice(value, starts, out_shape)]
 
 
 @_rule("dynamic_slice", sized=("slice_sizes",))
@@ -467,7 +576,7 @@ def _dynamic_slice(masked: Masked, equation: _Equation, values: list[Any]) -> li
         if line is None or out == line:
             continue
         length = equation.params["slice_sizes"][axis]
-        _need(out is None and length <= line[0] * masked._least + line[1], equation, "along the batch")
+        _need(out is None and length <= line[0] * masked.least + line[1], equation, "along the batch")
         last = (masked.count(line) - length).astype(starts[axis].dtype)  # as far as a start is moved back into range
         starts[axis] = jnp.minimum(starts[axis], last)
     return [values[0], *starts]
@@ -475,9 +584,18 @@ def _dynamic_slice(masked: Masked, equation: _Equation, values: list[Any]) -> li
 
 @_rule("dynamic_update_slice")
 def _dynamic_update_slice(masked: Masked, equation: _Equation, values: list[Any]) -> list[Any]:
-    for line, part in zip(equation.ins[0], equation.ins[1], strict=True):
-        _need(line == part, equation, "along the batch")
-    return values
+    jnp = engine.jax().numpy
+    starts = list(values[2:])
+    for axis, (line, part) in enumerate(zip(equation.ins[0], equation.ins[1], strict=True)):
+        if line == part:
+            continue
+        length = values[1].shape[axis]
+        fits = line is not None and part is None and length <= line[0] * masked.least + line[1]
+        _need(fits, equation, "along the batch")
+        assert line is not None
+        last = (masked.count(line) - length).astype(starts[axis].dtype)  # as far as a start is moved back into range
+        starts[axis] = jnp.minimum(starts[axis], last)
+    return [values[0], values[1], *starts]
 
 
 def _mode(equation: _Equation) -> str:
@@ -581,19 +699,27 @@ def _while(masked: Masked, equation: _Equation, values: list[Any]) -> Sequence[A
 
 def _scan(masked: Masked, equation: _Equation, values: list[Any]) -> Sequence[Any]:
     params = equation.params
-    if len({e.params["length"] for e in equation.at}) != 1:
-        raise Refused("a loop over the batch")
+    same = {key: value for key, value in params.items() if key not in ("length", "jaxpr", "_split_transpose")}
+    if any(e.params[key] != value for e in equation.at for key, value in same.items()):
+        raise Refused("scan, otherwise for another size")
+    line = masked.line([e.params["length"] for e in equation.at])
     body, consts = _bodies(equation, "jaxpr")
     fixed, carry = params["num_consts"], params["num_carry"]
+    jax = engine.jax()
 
     def run(carried: Any, row: Any) -> Any:
+        place, row = row
         results = masked.evaluate(body, consts, [*values[:fixed], *carried, *row])
-        return tuple(results[:carry]), tuple(results[carry:])
+        after = results[:carry]
+        if line is not None:  # what is behind the end changes nothing
+            after = [jax.lax.select(place, new, old) for new, old in zip(after, carried, strict=True)]
+        return tuple(after), tuple(results[carry:])
 
-    carried, rows = engine.jax().lax.scan(
+    places = None if line is None else masked.present(params["length"], line)
+    carried, rows = jax.lax.scan(
         run,
         tuple(values[fixed : fixed + carry]),
-        tuple(values[fixed + carry :]),
+        (places, tuple(values[fixed + carry :])),
         length=params["length"],
         reverse=params["reverse"],
         unroll=params["unroll"],
@@ -613,8 +739,14 @@ def _cond(masked: Masked, equation: _Equation, values: list[Any]) -> Sequence[An
     return list(engine.jax().lax.switch(values[0], branches, *values[1:]))
 
 
-_LOOPS: dict[str, Callable[[Masked, _Equation, list[Any]], Sequence[Any]]] = {
+_wholes: dict[str, Callable[[Masked, _Equation, list[Any]], Sequence[Any]]] = {
     "while": _while,
     "scan": _scan,
     "cond": _cond,
+    "reshape": _reshape,
+    "concatenate": _concatenate,
+    "rev": _reverse,
+    "slice": _slice,
+    "pad": _pad,
 }
+"""What computes an equation, where more is to be done than to prepare its operands."""

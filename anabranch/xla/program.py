@@ -154,7 +154,7 @@ class Program(ProgramFunction):
         )
         executable = self._variants.get(key)
         if executable is None:
-            with self._lock:
+            with self._making(means):
                 executable = self._variants.peek(key)
                 if executable is None:
                     if limit is not None and len(self._variants) >= limit:
@@ -192,6 +192,16 @@ class Program(ProgramFunction):
                         _shared.put((self.device, structure), executable)
                     self._variants.put(key, executable)
         return executable
+
+    @contextlib.contextmanager
+    def _making(self, means: Means) -> Iterator[None]:
+        """Hold the lock of what makes executables; who is not to make one does not wait while another is made."""
+        if not self._lock.acquire(blocking=means is not Means.STORED):
+            raise NotStored
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def keeping(self, donated: Sequence[Any], inputs: Sequence[Any], rng: np.ndarray, gated: bool) -> Executable:
         """A form that leaves the variables' old values alone: it takes buffers for the new ones as one argument more,

@@ -82,7 +82,61 @@ def in_training():
     return [step, loss], lambda draw, n: {x: draw.randn(n, 6)}
 
 
+def rolled_out():
+    """A recurrent policy that learns from one episode: its steps are the batch."""
+    x, gains = tf.placeholder(tf.float32, [None, 5]), tf.placeholder(tf.float32, [None])
+    outputs, _ = tf.nn.dynamic_rnn(tf.nn.rnn_cell.BasicLSTMCell(4), x[None], dtype=tf.float32)
+    policy = tf.nn.softmax(tf.layers.dense(outputs[0], 3))
+    loss = -tf.reduce_sum(tf.log(policy[:, 0]) * gains)
+    variables = tf.trainable_variables()
+    gradients, norm = tf.clip_by_global_norm(tf.gradients(loss, variables), 1.0)
+    step = tf.train.RMSPropOptimizer(0.01).apply_gradients(zip(gradients, variables, strict=True))
+    return [step, loss, norm, policy], lambda draw, n: {x: draw.randn(n, 5), gains: draw.randn(n)}
+
+
+def tagged():
+    """Sentences of their own lengths in a batch as long as the longest, read from both ends; words are looked up."""
+    words, tags = tf.placeholder(tf.int32, [None, None]), tf.placeholder(tf.int32, [None, None])
+    lengths = tf.placeholder(tf.int32, [None])
+    inputs = tf.nn.dropout(tf.nn.embedding_lookup(tf.get_variable("words", [30, 4]), words), keep_prob=0.75, seed=4)
+    outputs, _ = tf.nn.bidirectional_dynamic_rnn(
+        tf.nn.rnn_cell.GRUCell(4), tf.nn.rnn_cell.GRUCell(4), inputs, lengths, dtype=tf.float32
+    )
+    logits = tf.layers.dense(tf.reshape(tf.concat(outputs, -1), [-1, 8]), 3)
+    logits = tf.reshape(logits, [-1, tf.shape(words)[1], 3])
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tags, logits=logits)
+    mask = tf.sequence_mask(lengths, tf.shape(words)[1], dtype=tf.float32)
+    loss = tf.reduce_sum(losses * mask) / tf.reduce_sum(mask)
+    step = tf.train.AdamOptimizer(0.01).minimize(loss)
+    return [step, loss, logits], lambda draw, n: {
+        words: draw.randint(0, 30, (3, n)),
+        tags: draw.randint(0, 3, (3, n)),
+        lengths: [n, *draw.randint(1, n + 1, 2)],
+    }
+
+
+def summed_by_arrays():
+    """A loop written by hand over TensorArrays, of steps in front of the batch, whose last step is looked at."""
+    x = tf.placeholder(tf.float32, [None, 2, 3])
+    count = tf.shape(x)[0]
+    kernel = tf.get_variable("kernel", [3, 3])
+    rows = tf.TensorArray(tf.float32, count).unstack(x)
+    states = tf.TensorArray(tf.float32, count)
+
+    def body(i, state, states):
+        state = tf.tanh(tf.matmul(state, kernel) + rows.read(i))
+        return i + 1, state, states.write(i, state)
+
+    _, last, states = tf.while_loop(lambda i, *_: i < count, body, (0, tf.zeros([2, 3]), states))
+    states = states.stack()
+    loss = tf.reduce_mean(tf.square(last)) + tf.reduce_mean(states[-1] * states[0]) + tf.reduce_mean(states[::-1] * x)
+    step = tf.train.AdamOptimizer(0.01).minimize(loss)
+    return [step, loss, states, tf.gradients(loss, x)[0]], lambda draw, n: {x: draw.randn(n, 2, 3)}
+
+
 MODELS = (perceptron, convolutional, embedded, normalised, in_training)
+RECURRENT = (rolled_out, tagged, summed_by_arrays)
+LENGTHS = (3, 20, 1, 7, 40, 12, 32, 2)
 
 
 def results(model, tier, sizes, seed=5):
@@ -119,6 +173,41 @@ def test_batches_of_any_size_give_what_the_interpreter_gives(model, seed, compil
             if one is not None:
                 assert np.shape(one) == np.shape(other)
                 np.testing.assert_allclose(other, one, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("model", RECURRENT, ids=lambda model: model.__name__)
+def test_sequences_of_any_length_give_what_the_interpreter_gives(model, compiled):
+    expected, _ = results(model, "interpreted", LENGTHS)
+    compiled.clear()
+    found, told = results(model, "compiled", LENGTHS)
+    steps = [p for p in compiled if p.batch_axes and len(p.group.ops) > 20]
+    assert len(steps) <= 2  # capacities of 32 and 64
+    assert "batches of any size" in told
+    for left, right in zip(expected, found, strict=True):
+        for one, other in zip(left, right, strict=True):
+            assert (one is None) == (other is None)
+            if one is not None:
+                np.testing.assert_allclose(other, one, rtol=2e-4, atol=2e-5)
+
+
+def test_sequences_of_any_length_are_compiled_beside_steps(compiled, monkeypatch):
+    for price in ("COMPILE_BASE", "COMPILE_OP", "COMPILE_PRODUCT"):
+        monkeypatch.setattr(policy, price, getattr(policy, price) / 100)
+    lengths = [int(n) for n in np.random.RandomState(2).randint(1, 60, 40)]
+    expected, _ = results(rolled_out, "interpreted", lengths, None)
+    means = []
+    plain = programs.Program.executable
+
+    def noted(self, *args, **options):
+        if options.get("batch"):
+            means.append(options["means"])
+        return plain(self, *args, **options)
+
+    monkeypatch.setattr(programs.Program, "executable", noted)
+    found, _ = results(rolled_out, "auto", lengths, None)
+    assert programs.Means.HERE not in means
+    for left, right in zip(expected, found, strict=True):
+        np.testing.assert_allclose(left[1], right[1], rtol=1e-3, atol=1e-4)
 
 
 def test_all_sizes_in_random_order_take_nine_programs(compiled):
@@ -174,10 +263,8 @@ def compare(compute, sizes, **options):
 @pytest.mark.parametrize(
     ("compute", "named"),
     [
-        (lambda x: tf.reverse(tf.tanh(x), [0], name="backwards"), "backwards (ReverseV2): rev along the batch"),
-        (lambda x: tf.concat([x, tf.tanh(x)], 0, name="twice"), "twice (ConcatV2): concatenate along the batch"),
-        (lambda x: tf.reshape(tf.transpose(tf.tanh(x)), [-1], name="flat"), "flat (Reshape): reshape across"),
-        (lambda x: tf.cumsum(tf.tanh(x), 0, reverse=True, name="sums"), "sums (Cumsum)"),
+        (lambda x: tf.nn.top_k(tf.transpose(x), 1, name="best")[0], "best (TopKV2): "),
+        (lambda x: tf.matrix_determinant(tf.matmul(x, x, transpose_b=True), name="det"), "det (MatrixDeterminant)"),
     ],
 )
 def test_an_op_that_cannot_be_padded_leaves_the_batch_to_the_host(compute, named):

@@ -70,6 +70,36 @@ def _table():
         "loop": lambda x: lax.fori_loop(0, 3, lambda i, y: jnp.tanh(y) + jnp.mean(y, 0), x),
         "scan": lambda x: lax.scan(lambda c, w: (jnp.tanh(c * w), jnp.sum(c)), x, jnp.arange(1, 4, dtype=jnp.float32)),
         "branches": lambda x: lax.cond(jnp.sum(x) > 0, lambda y: y * 2, lambda y: y - jnp.mean(y), x),
+        "reversed": lambda x: x[::-1],
+        "joined": lambda x: jnp.concatenate([x[:2], x, jnp.tanh(x), x[:1]]),
+        "across": lambda x: x.T.reshape(-1),
+        "steps as rows of a matrix": lambda x: (
+            jnp.transpose(x.reshape(-1, 2, 3), (1, 0, 2)).reshape(-1, 3) @ rows.T[:, :3]
+        ),
+        "rows of a matrix as steps": lambda x: jnp.tanh(
+            jnp.transpose(x.reshape(-1, 2, 3), (1, 2, 0)).reshape(-1)
+        ).reshape(2, 3, -1),
+        "cumulative from the end": lambda x: (
+            lax.cumsum(x, 0, reverse=True),
+            lax.cumprod(x, 0, reverse=True),
+            lax.cummax(x, 0, reverse=True),
+            lax.cummin(x, 0, reverse=True),
+            lax.cumlogsumexp(x, 0, reverse=True),
+        ),
+        "last rows": lambda x: (x[-1], x[-3:], x[-2:-1], x[x.shape[0] - 4 : x.shape[0] - 2]),
+        "all but some": lambda x: (x[1:], x[:-1], x[2:-3], x[4:] - x[:-4]),
+        "more rows": lambda x: (jnp.pad(x, ((2, 3), (0, 1))), jnp.pad(x, ((1, 0), (0, 0)), constant_values=9.0).sum()),
+        "where the last rows were": lambda x: lax.pad(x[-2:] * 2, np.float32(0), ((x.shape[0] - 2, 0, 0), (1, 0, 0))),
+        "rows behind as many": lambda x: lax.pad(x, np.float32(3), ((x.shape[0] - 1, x.shape[0] + 4, 0), (0, 0, 0))),
+        "as many as always": lambda x: lax.pad(x, np.float32(5), ((0, 99 - x.shape[0], 0), (0, 0, 0))),
+        "scan over rows": lambda x: lax.scan(lambda c, w: (jnp.tanh(c + w), c * w), x[0], x),
+        "scan from the end": lambda x: lax.scan(lambda c, w: (jnp.tanh(c + w), c * w), x[0], x, reverse=True),
+        "written in a loop": lambda x: (
+            lambda x: lax.fori_loop(
+                0, x.shape[0], lambda i, y: lax.dynamic_update_index_in_dim(y, jnp.sin(y[i - 1]) + x[i], i, 0), x * 0
+            )
+        )(jnp.asarray(x)),
+        "written too far": lambda x: lax.dynamic_update_slice(x, x[:2] * 2, (x.shape[0] + 5, 0)),
         "inner": lambda x: jax.jit(lambda y: jax.nn.relu(y).sum(0))(x),
     }
 
@@ -77,12 +107,8 @@ def _table():
 def _refused():
     jnp = engine.jax().numpy
     return {
-        "reversed": (lambda x: x[::-1], "rev along the batch"),
         "every other": (lambda x: x[::2], "slice along the batch|does not|sizes"),
         "sorted": (lambda x: jnp.sort(x, 0), "sort along the batch"),
-        "joined": (lambda x: jnp.concatenate([x, x]), "concatenate along the batch"),
-        "across": (lambda x: x.T.reshape(-1), "reshape across the batch"),
-        "from the end": (lambda x: engine.jax().lax.cumsum(x, 0, reverse=True), "cumsum from the end of the batch"),
         "inverse": (lambda x: x * (1.0 / x.shape[0]), "does not grow evenly"),
         "determinant": (lambda x: engine.jax().lax.linalg.cholesky(x @ x.T), "matrices as large as the batch"),
         "other code": (lambda x: x + 1 if x.shape[0] % 2 else jnp.sin(x), "other code for another size"),

@@ -22,6 +22,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 
 class Role(enum.Enum):
     """The part that an op plays in a graph, or in a pattern that a pass looks for."""
@@ -84,6 +86,7 @@ SYMBOLS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
     "and": operator.and_,
+    "min": np.minimum,
 }
 """Symbols of ops that stand for an operator of Python, element by element, and that operator."""
 

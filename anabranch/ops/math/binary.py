@@ -515,6 +515,7 @@ _binary(
     any_size=open_forms.ufunc(np.minimum),
     of_sizes=size_forms.minimum,
     value=partial_value_of(min),
+    symbol="min",
 )
 _binary(
     "SquaredDifference",

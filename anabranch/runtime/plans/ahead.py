@@ -9,7 +9,10 @@ ops that have no compiled form) arranges that plan anew, as it would have done i
 the other's programs when the policy says so (:mod:`anabranch.runtime.plans.policy`); until then, nothing of it changes.
 
 Whatever cannot be done in this way is compiled by the step that needs it, as if there had been no attempt: plans on
-several devices, and batches that are padded.
+several devices.
+
+A program that pads its batch is compiled for one capacity after another. Where the clock decides, a step that needs one
+that is not there has it compiled beside it (:class:`Further`), and is interpreted.
 """
 
 from __future__ import annotations
@@ -117,8 +120,6 @@ class Ahead:
                 self._ended.notify_all()
 
     def _compiled(self) -> Plan:
-        if self._plan.varying.batch:
-            raise NotPossible("its batches are padded")
         with self._plan.graph._lock:
             plan = _alike(self._plan)
         plan.arrange("compiled")
@@ -152,7 +153,11 @@ class Ahead:
         if any(key not in values for key in (*program.inputs, *program.donated_keys)):
             return  # of a variable that the step does without
         inputs = [values[key] for key in program.inputs]
+        size = plan.batch_size(values) if program.batch_axes else 0
+        if program.batch_axes and size == 0:
+            return  # an empty batch is interpreted
         program.ready(inputs, item.static)
+        batch = program.pad(inputs, size) if size else 0
         static = {
             i: to_host(values[program.inputs[i]])
             for i in plan.compile_time_inputs(item)
@@ -162,7 +167,7 @@ class Ahead:
         rng = np.zeros((len(program.random_ops), 6), np.uint32)
         engine.refuse_after_fork()
         old = [values[key] for key in program.donated_keys]
-        executable = program.executable(old, inputs, static, rng, None, bounds, means=Means.BESIDE)
+        executable = program.executable(old, inputs, static, rng, None, bounds, batch=batch, means=Means.BESIDE)
         assert executable is not None
         outputs = executable.outputs()
         for position, value in zip(executable.facts.traced_outputs, outputs, strict=not executable.facts.dynamic):
@@ -172,9 +177,45 @@ class Ahead:
                 values[key] = value.with_size(values[key].size) if value.known_size is None else value
             elif isinstance(value, lists.TracedOptional):
                 values[key] = value
-        for position, known in executable.facts.known_outputs.items():
+        known_outputs = executable.facts.known_outputs
+        if batch:
+            assert executable.facts.batch is not None
+            known_outputs = executable.facts.batch.known_at(size)
+        for position, known in known_outputs.items():
             values[program.outputs[position]] = known
-            plan.note_known(program.outputs[position], known)
+            if known is executable.facts.known_outputs[position]:
+                plan.note_known(program.outputs[position], known)
+
+
+class Further:
+    """A further capacity of a program, compiled beside steps that are interpreted as long as it is not there.
+
+    ``asked`` are the arguments of ``Program.executable``, of which it keeps no large array.
+    """
+
+    def __init__(self, program: Any, old: Any, inputs: Any, static: Any, rng: Any, bounds: Any, batch: int) -> None:
+        self.done = False
+        self.problem: Exception | None = None
+        """What kept it from being compiled, for the step that needs it."""
+        asked = [_like(value) for value in old], [_like(value) for value in inputs], static, np.zeros_like(rng), None
+
+        def work() -> None:
+            try:
+                with _turn:
+                    program.executable(*asked, bounds, batch=batch, means=Means.BESIDE)
+            except UNTRACEABLE:
+                pass  # the program knows from now on
+            except Exception as problem:
+                self.problem = problem
+            finally:
+                self.done = True
+
+        self._thread = background.start(work, "anabranch-ahead")
+
+    def cancel(self) -> None:
+        """Stop compiling."""
+        if self._thread is not None:
+            background.stop(self._thread)
 
 
 def _alike(known: Plan) -> Plan:

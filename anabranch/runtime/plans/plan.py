@@ -154,6 +154,8 @@ class Plan:
         """Seconds of CPU time that interpreted runs have taken."""
         self.observed: dict[ValueKey, Any] | None = None
         """What the values of an interpreted run look like."""
+        self.further: dict[Any, Any] = {}
+        """By program, the capacity that is compiled for it beside its runs."""
         self.ahead: Any = None
         """Its programs, while they are compiled beside its interpreted runs; see ``plans/ahead.py``."""
         self.misfits = 0

@@ -294,6 +294,11 @@ def is_scheduled(plan: Any) -> bool:
     )
 
 
+def waits(plan: Any) -> bool:
+    """Whether a step waits for the program that it needs, rather than be interpreted until it is there."""
+    return is_scheduled(plan) or plan.options.tier == "compiled"
+
+
 def choose(plan: Any, tier: str) -> tuple[str, str]:
     """The tier of the next run and the reason, given the user's wish (``auto``, ``interpreted``, ``compiled``).
 
@@ -345,7 +350,7 @@ def is_due(plan: Any) -> bool:
     if not is_scheduled(plan):
         start = 0.0 if engine.is_loaded() else START_OF_JAX
         return plan.paid * 1e6 >= cost.compile * BEGINS_AFTER + start * JAX_AFTER
-    most = _most_runs(cost) // 2
+    most = most_runs(cost) // 2
     return plan.runs >= most or _spent(plan, plan.runs) >= cost.compile / 2
 
 
@@ -367,14 +372,15 @@ def _spent(plan: Any, runs: int) -> float:
     return cost.start + cost.run * runs + (plan.spent or cost.bodies)
 
 
-def _most_runs(cost: Cost) -> int:
+def most_runs(cost: Cost) -> int:
+    """The interpreted runs after which a plan is compiled in any case."""
     return MANY_RUNS if cost.loops or cost.compile > COSTLY else MAX_INTERPRETED_RUNS
 
 
 def _by_schedule(plan: Any) -> tuple[str, str]:
     cost: Cost = plan.cost
     spent = _spent(plan, plan.runs + 1)
-    if plan.runs >= _most_runs(cost):
+    if plan.runs >= most_runs(cost):
         return "compiled", f"it has run {plan.runs} times"
     if spent >= cost.compile:
         return (

@@ -70,6 +70,8 @@ class Varying:
         """Fed integers that have been the same in all steps, which say what shapes others have."""
         self.changed: set[Tensor] = set()
         """Compile-time inputs whose values change."""
+        self.needed: set[Tensor] = set()
+        """Those of them that a program had to know."""
         self.batch: dict[Tensor, tuple[int, ...]] = {}
         """Fed tensors, with the dimensions that are the size of the step's batch, while programs pad them."""
         self.stopped = ""
@@ -222,8 +224,9 @@ def open_values(plan: Any, program: Any, positions: Iterable[int]) -> None:
     """What a program must know has had too many values: what needs it runs on the host from now on."""
     keys = [program.inputs[i] for i in positions]
     numeric = {key for key in keys if isinstance(key, Tensor) and key.dtype.base.np is not None}
-    if not numeric <= plan.varying.changed:
+    if not numeric <= plan.varying.needed:
         plan.varying.changed |= numeric
+        plan.varying.needed |= numeric
         plan.varying.forget(numeric)
         plan.open_shapes()
 
@@ -280,7 +283,8 @@ def reached(plan: Any) -> frozenset[Operation]:
     order = [op for op in plan.analysis.order if op.role is not Role.CONSTANT and op.definition.makes is None]
     sources = {op: plan.sources(op) for op in order}
     rows = {key for key in varying.open if holds_distinct(key) and only_names_rows(key, order, sources, plan.fed)}
-    from_there: set[Any] = {*varying.open, *varying.changed} - padded - rows
+    changed = varying.needed if padded else varying.changed  # a padded program is traced for one size, like any other
+    from_there: set[Any] = {*varying.open, *changed} - padded - rows
     if not from_there:
         return frozenset()
     known = inferred(plan)
@@ -335,18 +339,6 @@ def batch_axes(plan: Any, inputs: Sequence[Any], needed: Iterable[int]) -> dict[
         if i not in axes and key in reach and _open(key, known):
             varying.stop_padding(f"the shape of {key.name} is not known when the step is compiled")
     return axes
-
-
-def _cuts_into_rows(plan: Any) -> bool:
-    """Whether the size of the batch becomes the length of a list, as that of a sequence does."""
-    known = inferred(plan)
-    for op in plan.analysis.order:
-        key = plan.sources(op)[0] if op.role is Role.LIST_OF_ROWS else None
-        if isinstance(key, Tensor):
-            shape = known[key][0] if key in known else key._shape
-            if shape and shape[0] is None:
-                return True
-    return False
 
 
 def _told(key: Any, known: dict[Tensor, tuple[Any, Any]]) -> bool:
@@ -433,6 +425,11 @@ class Family:
         return [self._runs, *(self._planned.plan.caches if self._planned is not None else ())]
 
     @property
+    def plan(self) -> Any:
+        """The shared plan; None before there is one."""
+        return None if self._planned is None else self._planned.plan
+
+    @property
     def is_compiled(self) -> bool:
         """Whether the shared plan is compiled."""
         return self._planned is not None and self._planned.plan.tier == "compiled"
@@ -466,8 +463,6 @@ class Family:
             varying.forget(varying.changed)
             if pads and self._batch is not None and varying.open.keys() <= self._batch.keys():
                 varying.batch.update(self._batch)
-                if _cuts_into_rows(planned.plan):  # a program for a capacity would be traced for nothing, in a step
-                    varying.stop_padding("its loops take the batch row by row")
             elif self._planned is not None:
                 varying.stopped = self._planned.plan.varying.stopped
             if self._planned is not None:
@@ -477,7 +472,7 @@ class Family:
         runs = self._runs.get(form, default=0) + 1
         self._runs.put(form, runs)
         if plan.varying.batch:  # a size that keeps coming back is worth not to be padded, but only few are
-            if runs < policy.MAX_INTERPRETED_RUNS or len(self._exact) >= MOST_PLANS:
+            if runs < policy.most_runs(plan.cost) or len(self._exact) >= MOST_PLANS:
                 return self._planned, runs
             self._exact.append(form)
         if runs >= policy.MAX_INTERPRETED_RUNS or runs * plan.apart_cost.run >= plan.apart_cost.compile:

@@ -271,9 +271,24 @@ def _limit(
 def _upper(scope: Scope, tensor: Tensor, value: Any) -> tuple[int | None, Tensor | None]:
     if isinstance(value, np.ndarray):
         return (int(value), None) if value.ndim == 0 and value.dtype.kind in "iu" else (None, None)
-    limit = scope.upper.get(tensor)
+    limit = upper(scope, tensor)
     integer = tensor.dtype.base.is_integer and getattr(value, "shape", None) == ()
     return limit, tensor if limit is None and integer else None
+
+
+def upper(scope: Scope, tensor: Tensor) -> int | None:
+    """What an integer is at most: as is noted of it, or of an operand of the minimum that it is."""
+    tensor = tensor if tensor in scope.upper else origin(tensor)
+    if tensor in scope.upper or tensor.op.definition.symbol != "min":
+        return scope.upper.get(tensor)
+    bounds = []
+    for source in tensor.op._inputs:
+        value = scope.env.get(source)
+        if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iu":
+            bounds.append(int(value))
+        elif (bound := upper(scope, source)) is not None:
+            bounds.append(bound)
+    return min(bounds, default=None)
 
 
 # --------------------------------------------------------------------------------------------------------------- lists
