@@ -332,4 +332,5 @@ def test_the_length_of_a_sequence_is_padded_like_a_batch():
             expected = np.float32([sum(0.5**k for k in range(length))] * 2)
             np.testing.assert_allclose(found.run(total[1], {x: np.ones((2, length))}), expected, rtol=1e-6)
         (family,) = [family for family in found._worker._families.values() if family is not None]
-        assert family._planned.plan.varying.stopped == "its loops take the batch row by row"
+        assert list(family.plan.varying.batch) == [x]
+        assert not family.plan.varying.stopped
