@@ -2,9 +2,9 @@
 
 Policy. A call has a price that ``jax.lax`` does not have: 3 µs from the handler in C, 44 from Python's, besides the
 reorder of the filter. Above that oneDNN is faster in every class that was measured but these, which stay with XLA: the
-input gradient of a strided 1x1 convolution, a product whose results are spread; that of a depthwise one with windows of
-3x3, which fuses with what is around it; and large 3x3 convolutions of many channels, where Winograd's products need a
-quarter to a third less time (``ops/nn/windows/xla_winograd.py``, of which the op asks first).
+input gradient of a strided 1x1 convolution, a product whose results are spread, and large 3x3 convolutions of many
+channels, where Winograd's products need a quarter to a third less time (``ops/nn/windows/xla_winograd.py``, of which
+the op asks first).
 
 Pieces. Work that is large enough is cut by images, and XLA's threads and the caller take one piece after another, each
 computed by one thread (``native/``). Who calls waits for no thread to be woken: where no core is free it computes all
@@ -47,10 +47,7 @@ def pays(work: Work, native: bool) -> bool:
     """Whether a convolution goes to oneDNN."""
     if work.flops < (LEAST_FLOPS if native else LEAST_FLOPS_FROM_PYTHON):
         return False
-    if work.kind != INPUT:
-        return True
-    pointwise, depthwise = max(work.window) == 1, work.groups == work.channels
-    return not ((pointwise and max(work.strides) > 1) or (depthwise and max(work.window) <= 3))
+    return not (work.kind == INPUT and max(work.window) == 1 and max(work.strides) > 1)
 
 
 def effort(work: Work) -> float:

@@ -508,7 +508,6 @@ def depthwise_forward(ctx: Any, x: Any, f: Any, axes: Sequence[Axis]) -> Any:
 
 def depthwise_input_gradient(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
     """The gradient of ``[batch, y, x, in]``."""
-    xp = ctx.xp
     given_dtype = g.dtype
     if is_half(given_dtype):
         g, f = g.astype(np.float32), f.astype(np.float32)
@@ -528,16 +527,32 @@ def depthwise_input_gradient(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> 
             for i, y in taps_y:
                 for j, x in taps_x:
                     entry = g[:, y : y + down.length, x : x + across.length]
-                    term = entry * f[i, j][:, 0] if multiplier == 1 else xp.sum(entry * f[i, j], axis=-1)
+                    term = _over_filters(ctx, entry, f[i, j])
                     total = term if total is None else total + term
             row.append(total)
         rows.append(None if not taps_y else interleave(ctx, row, axes[1], 2))
     return interleave(ctx, rows, axes[0], 1).astype(given_dtype)
 
 
+_MOST_ADDED = 16
+"""Filters of a channel up to which their products are added one by one: a sum over so few is slow, and a loop apart."""
+
+
+def _over_filters(ctx: Any, g: Any, f: Any) -> Any:
+    """``[..., channels(, multiplier)]`` times ``[channels, multiplier]``, summed over the filters of each channel."""
+    multiplier = f.shape[-1]
+    if multiplier == 1:
+        return g * f[:, 0]
+    if multiplier > _MOST_ADDED:
+        return ctx.xp.sum(g * f, axis=-1)
+    total = g[..., 0] * f[:, 0]
+    for k in range(1, multiplier):
+        total = total + g[..., k] * f[:, k]
+    return total
+
+
 def _depthwise_small(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
     """The same for windows of at most 3: each tap's product, added back where it was read, dimension by dimension."""
-    xp = ctx.xp
     channels, multiplier = f.shape[-2:]
     if multiplier > 1:
         g = g.reshape(g.shape[:-1] + (channels, multiplier))
@@ -545,7 +560,7 @@ def _depthwise_small(ctx: Any, g: Any, f: Any, axes: Sequence[Axis]) -> Any:
     for i in range(axes[0].window):
         columns = []
         for j in range(axes[1].window):
-            columns.append(g * f[i, j][:, 0] if multiplier == 1 else xp.sum(g * f[i, j], axis=-1))
+            columns.append(_over_filters(ctx, g, f[i, j]))
         rows.append(scatter_taps(ctx, columns, axes[1], 2))
     return scatter_taps(ctx, rows, axes[0], 1)
 

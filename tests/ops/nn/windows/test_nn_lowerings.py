@@ -144,6 +144,20 @@ def test_a_depthwise_filter_gradient_by_rows(monkeypatch, window, dilation, mult
     assert error(found, expected.reshape(sizes)) < 1e-6
 
 
+@pytest.mark.parametrize(
+    ("window", "stride", "multiplier", "padding"),
+    [(3, 1, 2, "SAME"), (3, 2, 17, "VALID"), (2, 1, 3, "SAME"), (5, 1, 16, "SAME"), (4, 2, 20, "VALID")],
+)
+def test_a_depthwise_input_gradient_of_several_filters_a_channel(window, stride, multiplier, padding):
+    axes = axes_of(9, padding, window, stride)
+    f, g = draw(window, window, 3, multiplier), draw(2, axes[0].out, axes[1].out, 3 * multiplier)
+    attrs = {"strides": [1, stride, stride, 1], "padding": padding}
+    sizes = np.array([2, 9, 9, 3], np.int32)
+    found = run_op("DepthwiseConv2dNativeBackpropInput", sizes, f, g, tier="xla", **attrs)
+    grouped = f.reshape(window, window, 1, -1).astype(np.float64)
+    assert error(found, host_convolution.input_gradient(g.astype(np.float64), grouped, axes, 3)) < 1e-6
+
+
 class Accelerator(TraceContext):
     """A context of another platform: its lowering is the plain one, which the CPU can run, too."""
 
