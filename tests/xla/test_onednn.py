@@ -434,7 +434,7 @@ def test_small_convolutions_stay_with_xla():
     assert not choice.pays(work(FORWARD, 28, 8), native=False)
     assert choice.pays(work(FORWARD, 56, 64), native=False)
     assert not choice.pays(work(INPUT, 56, 64, 1, strides=(2, 2)), native=True)
-    assert not choice.pays(work(INPUT, 56, 64, groups=64), native=True)
+    assert choice.pays(work(INPUT, 56, 64, groups=64), native=True)
     assert choice.threads(work(FILTER, 56, 64), 8) == 1
     assert choice.threads(work(FORWARD, 56, 64), 8) == 8
     assert [choice.pieces(work(kind, 56, 64)._replace(batch=64)) for kind in (FORWARD, INPUT, FILTER)] == [16, 16, 4]
