@@ -11,6 +11,7 @@ each of them restores. Statistics that replicas write by themselves are each wor
 
 from __future__ import annotations
 
+import enum
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -148,6 +149,15 @@ class _OfWorkers(StrategyExtended):
         return build("CollectiveGather", value, shape=shape, **self._group())
 
 
+@public("distribute.experimental.CollectiveCommunication")
+class CollectiveCommunication(enum.Enum):
+    """How workers sum gradients: here always as the devices do it best, whatever is asked for."""
+
+    AUTO = "AUTO"
+    RING = "RING"
+    NCCL = "NCCL"
+
+
 @public("distribute.experimental.MultiWorkerMirroredStrategy")
 class MultiWorkerMirroredStrategy(Strategy):
     """A copy of the variables on each device of each worker of a cluster, kept alike by updates with summed gradients.
@@ -156,7 +166,7 @@ class MultiWorkerMirroredStrategy(Strategy):
     one worker it is :class:`MirroredStrategy`.
 
     Args:
-        communication: kept for compatibility.
+        communication: a `CollectiveCommunication`, kept for compatibility.
         cluster_resolver: knows the cluster and the task of this process; ``TF_CONFIG`` does if None.
         devices: names of the worker's devices; all its GPUs, or the CPU, if None.
 
@@ -171,7 +181,7 @@ class MultiWorkerMirroredStrategy(Strategy):
 
     def __init__(
         self,
-        communication: Any = None,
+        communication: Any = CollectiveCommunication.AUTO,
         cluster_resolver: ClusterResolver | None = None,
         devices: Sequence[str] | None = None,
     ) -> None:

@@ -107,3 +107,10 @@ def test_keras_models_of_several_processes_are_refused():
     strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
     with pytest.raises(tf.errors.UnimplementedError, match="of several processes"):
         compile_model(strategy)
+
+
+def test_ways_of_communication_have_their_names() -> None:
+    ways = tf.distribute.experimental.CollectiveCommunication
+    assert [way.value for way in ways] == ["AUTO", "RING", "NCCL"]
+    strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy(communication=ways.RING)
+    assert strategy.num_replicas_in_sync >= 1
