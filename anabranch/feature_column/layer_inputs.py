@@ -215,12 +215,15 @@ def linear_model(
 def _weighted_sum(column: Any, features: Transformed, variables: Variables, units: int, combiner: str) -> Any:
     if isinstance(column, CategoricalColumn):
         ids, weights = column.ids_and_weights(features)
-        rows = tf.to_int64([tf.to_int32(ids.dense_shape[0]), -1])
+        if ids.dense_shape.shape[0].value != 2:
+            rows = tf.to_int64([tf.to_int32(ids.dense_shape[0]), -1])
+            ids = tf.sparse_reshape(ids, rows)
+            weights = None if weights is None else tf.sparse_reshape(weights, rows)
         table = variables(column, "weights", [column.num_buckets, units], tf.zeros_initializer(), True)
         return tf.nn.safe_embedding_lookup_sparse(
             table,
-            tf.sparse_reshape(ids, rows),
-            sparse_weights=None if weights is None else tf.sparse_reshape(weights, rows),
+            ids,
+            sparse_weights=weights,
             combiner=combiner,
             name="weighted_sum",
         )

@@ -201,12 +201,12 @@ class BucketizedColumn(DenseColumn, CategoricalColumn):
 
     def ids_and_weights(self, features: Transformed) -> SparseInputs:
         buckets = features.get(self)
-        batch, dimension = tf.shape(buckets)[0], self.source_column.shape[0]
-        rows = tf.reshape(tf.tile(tf.expand_dims(tf.range(batch), 1), [1, dimension]), [-1])
-        places = tf.tile(tf.range(dimension), [batch])
-        ids = tf.reshape(buckets, [-1]) + self._buckets * places
-        indices = tf.to_int64(tf.stack([rows, places], axis=1))
-        return SparseInputs(tf.SparseTensor(indices, ids, tf.to_int64(tf.stack([batch, dimension]))), None)
+        first = (
+            np.arange(self.source_column.shape[0], dtype=np.int32) * self._buckets
+        )  # ids of each place's first bucket
+        indices = tf.where(tf.greater_equal(buckets, 0))
+        ids = tf.reshape(buckets + first, [-1])
+        return SparseInputs(tf.SparseTensor(indices, ids, tf.shape(buckets, out_type=tf.int64)), None)
 
 
 @public("feature_column.bucketized_column")

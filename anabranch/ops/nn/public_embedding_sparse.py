@@ -56,10 +56,12 @@ def safe_embedding_lookup_sparse(
     with name_scope(name, "embedding_lookup", [ids, weights]) as scope:
         original = ids.dense_shape
         rank = None if original._shape is None else original._shape[0]
-        ahead = build("Sub", build("Size", original), 1) if rank is None else rank - 1
-        lead = build("Slice", original, [0], build("Pack", [ahead]) if rank is None else [ahead])
-        last = build("GatherV2", original, ahead, 0)
-        ids = sparse_reshape(ids, build("Pack", [build("Prod", lead, [0]), last]))
+        lead = None
+        if rank != 2:  # rows are what is ahead of the last dimension
+            ahead = build("Sub", build("Size", original), 1) if rank is None else rank - 1
+            lead = build("Slice", original, [0], build("Pack", [ahead]) if rank is None else [ahead])
+            last = build("GatherV2", original, ahead, 0)
+            ids = sparse_reshape(ids, build("Pack", [build("Prod", lead, [0]), last]))
         if weights is not None:
             weights = SparseTensor(ids.indices, weights.values, ids.dense_shape)
         valid = build("GreaterEqual", ids.values, np.zeros((), ids.dtype.base.np))
@@ -79,6 +81,8 @@ def safe_embedding_lookup_sparse(
             ones = [1] * (len(result._shape) - 1) if result._shape is not None else [1]
             shaped = build("Reshape", empty, [-1, *ones])
             result = build("SelectV2", shaped, build("ZerosLike", result), result, name=scope)
+        if lead is None:
+            return result
         lead32 = build("Cast", lead, DstT="int32")
         tail = build("StridedSlice", build("Shape", result), [1], [0], [1], end_mask=1)
         final = build("Reshape", result, build("ConcatV2", [lead32, tail], 0))
