@@ -74,6 +74,15 @@ class LocalStep(NamedTuple):
     feeds: tuple[Tensor, ...]
 
 
+def _stays_here(fast: fast_path.FastStep) -> bool:
+    """Whether a step that may last stays in the thread that asks for it.
+
+    It does if it only feeds queues, and the thread is there for that: no signal comes to it, and where the step waits
+    for a queue it hears of everything else.
+    """
+    return bool(fast.computed) and not fast.limited and threading.current_thread() is not threading.main_thread()
+
+
 class RegisteredStep:
     """A step that a worker knows by a number, as long as somebody holds this."""
 
@@ -349,7 +358,7 @@ class Worker:
         if fast is None or fast is not last.fast or last.changes != registered.step.graph._changes:
             return None
         plan = last.plan
-        if timeout is not None or plan.took > LASTS or fast.apart:
+        if timeout is not None or ((plan.took > LASTS or fast.apart) and not _stays_here(fast)):
             return self._repeat_apart(registered, last, values, timeout, on_token, shared)
         token = self._entered(None, on_token)
         token.brief = fast.limited

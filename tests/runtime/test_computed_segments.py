@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.runtime import computed_segments
+from anabranch.ops.queues import queue_objects
+from anabranch.runtime import computed_segments, step_threads
 from anabranch.runtime.state.resources import ResourceManager
 
 
@@ -182,3 +185,55 @@ def test_what_is_fetched_is_the_callers():
             np.testing.assert_array_equal(second, [2, 2, 2])
             first += 1.0
             second += 1.0
+
+
+def test_a_queue_runner_that_reads_files_hands_its_steps_to_nobody(tmp_path, monkeypatch):
+    names = []
+    for i in range(5):
+        (tmp_path / f"{i}.txt").write_text(f"{i},{i * i}")
+        names.append(str(tmp_path / f"{i}.txt"))
+    handed = []
+    run = step_threads.run
+
+    def noted(*arguments):
+        handed.append(threading.current_thread())
+        return run(*arguments)
+
+    monkeypatch.setattr(step_threads, "run", noted)
+    with tf.Graph().as_default(), tf.Session() as session:
+        (name,) = tf.train.slice_input_producer([tf.constant(names)], shuffle=False)
+        number, square = tf.decode_csv(tf.read_file(name), [[0], [0]])
+        batch = tf.train.batch([number, square], 10, num_threads=1)
+        session.run(tf.local_variables_initializer())
+        coordinator = tf.train.Coordinator()
+        threads = tf.train.start_queue_runners(session, coordinator)
+        found = [session.run(batch) for _ in range(20)]
+        coordinator.request_stop()
+        coordinator.join(threads)
+    for numbers, squares in found:
+        assert numbers.tolist() == [0, 1, 2, 3, 4] * 2
+        assert squares.tolist() == [0, 1, 4, 9, 16] * 2
+    of_runners = [thread for thread in handed if thread is not threading.main_thread()]
+    assert len(of_runners) < 40  # while there is no fast path yet; of 200 that read a file
+
+
+def test_who_waits_for_many_rows_is_woken_once(monkeypatch):
+    queue = queue_objects.Queue("rows", {"component_types": [tf.int64], "shapes": [()], "capacity": 100})
+    woken = []
+    notify = queue.changed.notify_all
+
+    def noted():
+        woken.append(queue.size)
+        notify()
+
+    monkeypatch.setattr(queue.changed, "notify_all", noted)
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(queue.dequeue_many, 50)
+        while not queue._dequeuers:
+            time.sleep(0.001)
+        before = len(woken)
+        for i in range(50):
+            queue.enqueue([np.array(i)])
+        (rows,) = taken.result(timeout=30)
+    assert rows.tolist() == list(range(50))
+    assert len(woken) - before == 1

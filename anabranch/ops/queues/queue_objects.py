@@ -310,7 +310,7 @@ class Queue:
             self._move()
 
     def _move(self) -> None:
-        moved = True
+        moved, ended = True, False
         while moved:
             moved = False
             for line in (self._enqueuers, self._dequeuers):
@@ -324,7 +324,9 @@ class Queue:
                         if not first.done:
                             break
                     line.popleft()
-        self.changed.notify_all()
+                    ended = True
+        if ended:  # who wants many rows is not woken for each of them
+            self.changed.notify_all()
 
     def _stand(self, line: collections.deque[_Ticket], ticket: _Ticket, word: str) -> None:
         """Wait in ``line`` until ``ticket`` is done; raise its error."""
