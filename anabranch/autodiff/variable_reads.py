@@ -22,7 +22,7 @@ def handles_read(ops: Iterable[Operation]) -> list[Tensor]:
         definition = op.definition
         if definition.effect.kind == "read":
             for position in definition.resource_positions(op._attrs):
-                tensor = _made_at(op._inputs[position])
+                tensor = made_at(op._inputs[position])
                 if tensor.dtype.base is dtypes.resource and tensor.op.definition.makes == "variable":
                     handles[tensor] = None
     return list(handles)
@@ -38,8 +38,8 @@ def variable_of_handle(graph: Graph, handle: Tensor) -> Any:
     return None if outside is None else outside()
 
 
-def _made_at(handle: Tensor) -> Tensor:
-    """The output of the op that made a handle, behind identities and the captures of nested bodies."""
+def made_at(handle: Tensor) -> Tensor:
+    """The output of the op that made a handle or value, behind identities and the captures of nested bodies."""
     while True:
         op = handle.op
         if op.definition.passes is not None and op.definition.effect.kind == "pure":

@@ -25,9 +25,10 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.indexed_slices import IndexedSlices
+from anabranch.core.graph.operation import GraphTensor
 from anabranch.core.graph.tensor import OpView, Tensor, TensorLike
 from anabranch.core.values import dtypes, nest
-from anabranch.eager import jacobians, recording
+from anabranch.eager import graph_stretches, jacobians, recording
 from anabranch.platform import logging
 from anabranch.variables.variable import Variable
 
@@ -39,6 +40,8 @@ class _Tape:
         self.views: list[OpView] = []
         self.followed: dict[int, Any] = {}
         """Tensors by identity."""
+        self._since: dict[int, int] = {}
+        """For what is followed where a graph is built, how many ops that had."""
         self.variables: dict[int, Any] = {}
         """Variables that are followed, by the identity of their handles."""
         self._watches_variables = watches_variables
@@ -50,7 +53,14 @@ class _Tape:
 
     def watch(self, tensor: Any) -> None:
         """Follow a tensor from now on."""
+        self._follow(tensor)
+
+    def _follow(self, tensor: Any) -> None:
+        if id(tensor) in self.followed:
+            return
         self.followed[id(tensor)] = tensor
+        if self.stretches and self.stretches[-1][2] is None:
+            self._since[id(tensor)] = len(self.stretches[-1][0]._operations)
 
     def begin_stretch(self, builder: Any) -> None:
         """Note that ops of a graph that are added from now on belong to the tape."""
@@ -62,6 +72,15 @@ class _Tape:
         if self.stretches and self.stretches[-1][2] is None:
             graph, start, _ = self.stretches[-1]
             self.stretches[-1] = (graph, start, len(graph._operations))
+
+    def noted_in(self, graph: Any) -> graph_stretches.Noted | None:
+        """What it has noted of the ops of a graph; None if it has never recorded while that was built."""
+        stretches = [graph._operations[start:end] for one, start, end in self.stretches if one is graph]
+        if not stretches:
+            return None
+        ops = [op for stretch in stretches for op in stretch]
+        watched = {number: (one, self._since.get(number, 0)) for number, one in self.followed.items()}
+        return graph_stretches.noted(graph, ops, watched, self._watches_variables)
 
     def variables_in_order(self) -> list[Any]:
         """The variables that are followed, in the order in which they were made."""
@@ -76,7 +95,7 @@ class _Tape:
     def watch_variable(self, variable: Any) -> None:
         """Follow a variable from now on."""
         handle = variable.handle
-        self.followed[id(handle)] = handle
+        self._follow(handle)
         self.variables[id(handle)] = variable
 
     def wants(self, inputs: Sequence[Any]) -> bool:
@@ -535,5 +554,18 @@ def _gradients_in_graph(
     given = [_source(x) for x in sources]
     local = [x if type(x) is builder.tensor_type or not isinstance(x, Tensor) else builder.adopt(x) for x in given]
     known = [target for target in targets if target is not None]
-    found = gradients(known, local, [s for t, s in zip(targets, starts, strict=True) if t is not None])
-    return [None if tape.ignores(x) else slope for x, slope in zip(sources, found, strict=True)]
+    given_starts = [s for t, s in zip(targets, starts, strict=True) if t is not None]
+    noted = tape.noted_in(builder)
+    found = gradients(known, local, given_starts, stop_gradients=None if noted is None else noted.before)
+    return [
+        None if tape.ignores(x) or (noted is not None and _is_unknown(noted, x, known)) else slope
+        for x, slope in zip(sources, found, strict=True)
+    ]
+
+
+def _is_unknown(noted: graph_stretches.Noted, source: Any, targets: Sequence[Any]) -> bool:
+    """Whether a tape follows neither a tensor of a graph nor anything that it was made of."""
+    if not isinstance(source, GraphTensor) or source.dtype.is_ref or source in noted.followed:
+        return False
+    root = source.op.graph.root
+    return source.op.body is root and all([not isinstance(y, GraphTensor) or y.op.body is root for y in targets])
