@@ -40,7 +40,7 @@ def noted(
     """
     ops = list(ops)
     inside = set(ops)
-    followed: dict[Any, int] = {one: since for one, since in watched.values() if isinstance(one, GraphTensor)}
+    followed: dict[Any, int] = {one: since for one, since in watched.values() if not one.has_value}
     for outer, inner in (*getattr(graph, "captured", ()), *getattr(graph, "handles", ())):
         if id(outer) in watched:
             followed[inner] = watched[id(outer)][1]

@@ -25,7 +25,6 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.indexed_slices import IndexedSlices
-from anabranch.core.graph.operation import GraphTensor
 from anabranch.core.graph.tensor import OpView, Tensor, TensorLike
 from anabranch.core.values import dtypes, nest
 from anabranch.eager import graph_stretches, jacobians, recording
@@ -565,7 +564,7 @@ def _gradients_in_graph(
 
 def _is_unknown(noted: graph_stretches.Noted, source: Any, targets: Sequence[Any]) -> bool:
     """Whether a tape follows neither a tensor of a graph nor anything that it was made of."""
-    if not isinstance(source, GraphTensor) or source.dtype.is_ref or source in noted.followed:
+    if isinstance(source, Variable) or source.has_value or source.dtype.is_ref or source in noted.followed:
         return False
     root = source.op.graph.root
-    return source.op.body is root and all([not isinstance(y, GraphTensor) or y.op.body is root for y in targets])
+    return source.op.body is root and all([y.has_value or y.op.body is root for y in targets])
