@@ -52,7 +52,7 @@ def noted(
     for op in ops:
         follows = waits = False
         for tensor in op._inputs:
-            source = made_at(tensor)  # type: ignore[arg-type]
+            source = made_at(tensor)
             reads = _names_variable(tensor) or (len(tensor.op._inputs) == 1 and _names_variable(tensor.op._inputs[0]))
             if not reads:  # what a nested body captures is behind an argument of the body
                 before.update((one, None) for one in (tensor, source) if one.op not in inside)  # type: ignore[misc]

@@ -205,8 +205,18 @@ class EagerTensor(Tensor):
         """The tensor with its value on a device."""
         if self.dtype.np is None:
             return self
+        there = engine.devices(platform)
+        if number >= len(there):
+            raise RuntimeError(
+                f"{platform.upper()}:{number} unknown device.\n"
+                + errors.message(
+                    f"a copy to {platform.upper()}:{number}",
+                    f"one of {len(there)} devices of that kind",
+                    "tensor.cpu(), or ask tf.test.is_gpu_available() before",
+                )
+            )
         with engine.x64():
-            value = engine.jax().device_put(self._value, engine.devices(platform)[number])
+            value = engine.jax().device_put(self._value, there[number])
         return EagerTensor(value, self.dtype)
 
     def cpu(self) -> EagerTensor:

@@ -129,3 +129,9 @@ def test_references_are_keys() -> None:
     assert table[x.experimental_ref()] == "x"
     assert v.experimental_ref().deref() is v
     assert tf.constant(3.0).experimental_ref() not in table
+
+
+@pytest.mark.skipif(tf.test.is_gpu_available(), reason="there is a GPU")
+def test_a_copy_to_a_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="GPU:0 unknown device"):
+        tf.ones([2]).gpu()

@@ -331,3 +331,26 @@ def test_a_layer_inside_of_a_layer_takes_a_weight_beside_tensors() -> None:
         model = tf.keras.Model(x, Projected()(x))
         assert model.count_params() == 6
         np.testing.assert_allclose(model.predict(np.ones((2, 3))), np.full((2, 2), 6.0))
+
+
+def test_functions_take_tensors_and_defaults():
+    a, b = K.placeholder((None, 2)), K.placeholder((2,))
+    function = K.function([a, b, K.learning_phase()], [K.in_train_phase(a * b, a + b)])
+    v = tf.constant([[1.0, 2.0], [3.0, 4.0]]) * 2.0
+    np.testing.assert_array_equal(function([v, [1.0, 10.0], None])[0], [[3.0, 14.0], [7.0, 18.0]])
+    np.testing.assert_array_equal(function([v, K.variable([1.0, 10.0]), True])[0], [[2.0, 40.0], [6.0, 80.0]])
+    np.testing.assert_array_equal(function([np.ones((1, 2)), [1.0, 10.0], None])[0], [[2.0, 11.0]])
+
+
+def test_a_sparse_matrix_is_a_sparse_variable():
+    class Matrix:
+        row, col, data, shape = np.array([0, 1, 1]), np.array([2, 0, 1]), np.float32([1, 2, 3]), (2, 3)
+
+        def tocoo(self):
+            return self
+
+    sparse = K.variable(Matrix())
+    assert K.is_sparse(sparse)
+    assert K.int_shape(sparse) == (2, 3)
+    np.testing.assert_array_equal(K.eval(sparse), [[0, 0, 1], [2, 3, 0]])
+    np.testing.assert_array_equal(K.eval(K.dot(sparse, K.variable(np.ones((3, 2))))), [[1, 1], [5, 5]])

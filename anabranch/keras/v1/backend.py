@@ -60,7 +60,11 @@ def dims(shape: Any) -> tuple[Any, ...]:
 
 
 def variable(value: Any, dtype: Any = None, name: str | None = None, constraint: Any = None) -> Any:
-    """A variable that starts with this value."""
+    """A variable that starts with this value; of a sparse matrix of SciPy's, a sparse tensor."""
+    if hasattr(value, "tocoo"):
+        entries = value.tocoo()
+        places = np.stack([entries.row, entries.col], axis=1).astype(np.int64)
+        return tf.SparseTensor(places, entries.data, entries.shape)
     made = tf.Variable(
         value if isinstance(value, tf.Tensor) else np.asarray(value),
         dtype=tf.as_dtype(dtype or floatx()),
@@ -553,10 +557,17 @@ class Function:
     def __call__(self, inputs: Any) -> Any:
         given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         # As in TensorFlow, further values are not looked at, and the session names a tensor that has none.
-        pairs = [(place, value) for place, value in zip(self.inputs, given, strict=False) if place is not None]
+        # What is given None keeps its default, if it has one.
+        both = zip(self.inputs, given, strict=False)
+        pairs = [(place, value) for place, value in both if place is not None and value is not None]
         feeds = [place for place, _ in pairs]
         session = state.get_session(given)
-        key = (id(session), len(feeds))
+        symbolic = [i for i, (_, value) in enumerate(pairs) if isinstance(value, (tf.Tensor, tf.Variable))]
+        if symbolic:  # tensors of the graph stand for the values that they have now
+            found = session.run([pairs[i][1] for i in symbolic], self._feeds)
+            for i, value in zip(symbolic, found, strict=True):
+                pairs[i] = (feeds[i], value)
+        key = (id(session), *map(id, feeds))
         if key not in self._calls:
             places = [*feeds, *self._feeds]
             if builtins.any(isinstance(place, tf.SparseTensor) for place in places):
