@@ -19,7 +19,7 @@ class Noted(NamedTuple):
     """The part of a graph that a tape has noted."""
 
     before: list[GraphTensor]
-    """Tensors that ops of the part take and that count as constants: from outside of it, or made of what the tape did
+    """Tensors that ops of the part take and that count as constants: from outside the part, or made of what the tape did
     not follow yet.
     """
     followed: Mapping[Any, int]
