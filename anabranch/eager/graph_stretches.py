@@ -19,8 +19,8 @@ class Noted(NamedTuple):
     """The part of a graph that a tape has noted."""
 
     before: list[GraphTensor]
-    """Tensors that ops of the part take and that count as constants: from outside the part, or made of what the tape did
-    not follow yet.
+    """Tensors that ops of the part take and that count as constants: from outside the part, or made of what the tape
+    did not follow yet.
     """
     followed: Mapping[Any, int]
     """Tensors that the tape follows, and what the part made of them, with the op from which on it does."""
