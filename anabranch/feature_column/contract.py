@@ -28,6 +28,27 @@ Variables = Callable[..., Any]
 """Makes a column's variable, or finds it again: ``(column, name, shape, initializer, trainable)``."""
 
 
+def scoped_variables(weight_collections: Any, trainable: bool, use_resource: bool | None = None) -> Variables:
+    """Variables of the scope in which they are asked for."""
+    collections = list(weight_collections or [])
+    for name in (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.MODEL_VARIABLES):
+        if name not in collections:
+            collections.append(name)
+
+    def variable(column: Any, name: str, shape: Any, initializer: Any, may_train: bool) -> Any:
+        return tf.get_variable(
+            name,
+            shape,
+            tf.float32,
+            initializer=initializer,
+            trainable=trainable and may_train,
+            collections=list(collections),
+            use_resource=use_resource,
+        )
+
+    return variable
+
+
 class FeatureColumn(abc.ABC):
     """How a feature is read and changed. Columns are hashable values, equal if their fields are."""
 
@@ -58,6 +79,9 @@ class FeatureColumn(abc.ABC):
     def _var_scope_name(self) -> str:
         return self.scope_name
 
+    def _transform_feature(self, inputs: Transformed) -> Any:
+        return self.transform(inputs)
+
 
 class DenseColumn(FeatureColumn):
     """A column with a dense tensor of known shape for each example."""
@@ -78,6 +102,9 @@ class DenseColumn(FeatureColumn):
     def _variable_shape(self) -> Any:
         return self.variable_shape
 
+    def _get_dense_tensor(self, inputs: Transformed, weight_collections: Any = None, trainable: Any = None) -> Any:
+        return self.dense_tensor(inputs, scoped_variables(weight_collections, trainable in (None, True)))
+
 
 class CategoricalColumn(FeatureColumn):
     """A column whose values are ids below a number of buckets."""
@@ -94,6 +121,11 @@ class CategoricalColumn(FeatureColumn):
     @property
     def _num_buckets(self) -> int:
         return self.num_buckets
+
+    def _get_sparse_tensors(
+        self, inputs: Transformed, weight_collections: Any = None, trainable: Any = None
+    ) -> SparseInputs:
+        return self.ids_and_weights(inputs)
 
 
 class Transformed:
@@ -126,7 +158,7 @@ class Transformed:
             )
         if not isinstance(key, FeatureColumn):
             raise TypeError(
-                f'"key" must be either a "str" or "FeatureColumn". Provided: {key}\n'
+                f'"key" must be either a "str" or "_FeatureColumn". Provided: {key}\n'
                 + errors.message(f"{key!r}", "the name of a feature, or a column", "pass a string")
             )
         return key.transform(self)

@@ -14,6 +14,7 @@ from anabranch.feature_column.contract import (
     Transformed,
     Variables,
     refusal,
+    scoped_variables,
 )
 
 
@@ -56,27 +57,6 @@ def checked_columns(feature_columns: Any) -> list[Any]:
     return sorted(columns, key=lambda column: getattr(column, "name", ""))
 
 
-def scoped_variables(weight_collections: Any, trainable: bool, use_resource: bool | None = None) -> Variables:
-    """Variables of the scope in which they are asked for."""
-    collections = list(weight_collections or [])
-    for name in (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.MODEL_VARIABLES):
-        if name not in collections:
-            collections.append(name)
-
-    def variable(column: Any, name: str, shape: Any, initializer: Any, may_train: bool) -> Any:
-        return tf.get_variable(
-            name,
-            shape,
-            tf.float32,
-            initializer=initializer,
-            trainable=trainable and may_train,
-            collections=list(collections),
-            use_resource=use_resource,
-        )
-
-    return variable
-
-
 def dense_inputs(
     columns: list[Any], features: dict[Any, Any], variables: Variables, scoped: Any
 ) -> Iterator[tuple[Any, Any]]:
@@ -86,7 +66,7 @@ def dense_inputs(
         if not isinstance(column, DenseColumn):
             raise refusal(
                 ValueError,
-                "Items of feature_columns must be a DenseColumn. You can wrap a categorical column with an "
+                "Items of feature_columns must be a _DenseColumn. You can wrap a categorical column with an "
                 f"embedding_column or indicator_column. Given: {column}",
                 f"{column!r}",
                 "a dense column",
@@ -95,6 +75,21 @@ def dense_inputs(
         with scoped(column):
             values = column.dense_tensor(transformed, variables)
             yield column, tf.reshape(values, [tf.shape(values)[0], column.variable_shape.num_elements()])
+
+
+def _check_batch(tensors: list[Any], columns: list[Any]) -> None:
+    """Refuse columns of which it is known that they have different numbers of examples."""
+    sizes = {tensor.shape[0].value: column.name for tensor, column in zip(tensors, columns, strict=True)}
+    sizes.pop(None, None)
+    if len(sizes) > 1:
+        raise refusal(
+            ValueError,
+            f"Batch size (first dimension) of each feature must be same. Batch sizes of columns: "
+            f"{', '.join(f'{name}: {size}' for size, name in sizes.items())}",
+            f"{sorted(sizes)} examples",
+            "as many values of each feature",
+            "features of one batch",
+        )
 
 
 @public("feature_column.input_layer")
@@ -145,6 +140,7 @@ def input_layer(
                 before.update(map(id, cols_to_vars[column]))
             if cols_to_output_tensors is not None:
                 cols_to_output_tensors[column] = values
+        _check_batch(tensors, columns)
         return tf.concat(tensors, axis=1)
 
 
@@ -185,7 +181,7 @@ def linear_model(
         if not isinstance(column, (DenseColumn, CategoricalColumn)):
             raise refusal(
                 ValueError,
-                f"Items of feature_columns must be either a DenseColumn or CategoricalColumn. Given: {column}",
+                f"Items of feature_columns must be either a _DenseColumn or _CategoricalColumn. Given: {column}",
                 f"{column!r}",
                 "a dense or categorical column",
                 'tf.feature_column.numeric_column("x")',
@@ -205,6 +201,7 @@ def linear_model(
                 before += len(made)
                 if cols_to_vars is not None:
                     cols_to_vars[column] = made
+        _check_batch(sums, columns)
         total = tf.add_n(sums, name="weighted_sum_no_bias")
         bias = variables(model, "bias_weights", [units], tf.zeros_initializer(), True)
         if cols_to_vars is not None:

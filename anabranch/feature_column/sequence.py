@@ -7,8 +7,8 @@ from typing import Any
 import anabranch as tf
 from anabranch.core.contract.api import public
 from anabranch.feature_column import categorical, vocabulary
-from anabranch.feature_column.contract import Transformed, refusal
-from anabranch.feature_column.layer_inputs import checked_columns, scoped_variables
+from anabranch.feature_column.contract import Transformed, refusal, scoped_variables
+from anabranch.feature_column.layer_inputs import checked_columns
 from anabranch.feature_column.numeric import numeric_column
 from anabranch.feature_column.sequence_columns import SequenceCategoricalColumn, SequenceNumericColumn
 

@@ -152,7 +152,7 @@ def test_what_a_column_cannot_be_made_of_is_refused(make: Any, match: str) -> No
         ([FC.numeric_column("nowhere")], "Feature nowhere is not in features dictionary"),
         ([FC.numeric_column("scalar")], "cannot have rank 0"),
         ([FC.numeric_column("sparse")], "SparseTensor is not supported"),
-        ([IDS], "Items of feature_columns must be a DenseColumn"),
+        ([IDS], "Items of feature_columns must be a _DenseColumn"),
         ([FC.indicator_column(FC.categorical_column_with_identity("x", 3))], "Invalid input, not integer"),
         ([FC.indicator_column(FC.categorical_column_with_hash_bucket("i", 3))], "dtype must be compatible"),
         ([FC.indicator_column(FC.sequence_categorical_column_with_identity("i", 3))], "must not be of type Sequence"),
@@ -208,3 +208,54 @@ def test_shared_tables_of_another_size_are_refused() -> None:
         others = FC.shared_embedding_columns([IDS], 3, shared_embedding_collection_name="mine")
         with pytest.raises(ValueError, match="contains variable of unexpected shape"):
             FC.input_layer({"i": tf.constant([[1]])}, others)
+
+
+def test_columns_of_programs_define_what_tensorflows_names_say() -> None:
+    hook.install()
+    try:
+        fc = importlib.import_module("tensorflow.python.feature_column.feature_column")
+    finally:
+        hook.uninstall()
+
+    class Doubled(fc._DenseColumn):  # type: ignore[misc, name-defined]
+        name = "doubled"
+        _parse_example_spec = FC.numeric_column("x").parse_example_spec
+        _variable_shape = tf.TensorShape([1])
+
+        def _transform_feature(self, inputs: Any) -> Any:
+            return 2 * inputs.get("x")
+
+        def _get_dense_tensor(self, inputs: Any, weight_collections: Any = None, trainable: Any = None) -> Any:
+            return inputs.get(self)
+
+    class Parity(fc._CategoricalColumn):  # type: ignore[misc, name-defined]
+        name = "parity"
+        _parse_example_spec = IDS.parse_example_spec
+        _num_buckets = 2
+
+        def _transform_feature(self, inputs: Any) -> Any:
+            sparse = inputs.get("s")
+            return tf.SparseTensor(sparse.indices, sparse.values % 2, sparse.dense_shape)
+
+        def _get_sparse_tensors(self, inputs: Any, weight_collections: Any = None, trainable: Any = None) -> Any:
+            return fc._CategoricalColumn.IdWeightPair(inputs.get(self), None)
+
+    with tf.Graph().as_default():
+        features = {"x": tf.constant([1.0, 2.0]), "s": tf.SparseTensor([[0, 0], [1, 0]], [5, 4], [2, 1])}
+        inputs = FC.input_layer(features, [Doubled(), FC.indicator_column(Parity())])
+        np.testing.assert_array_equal(_run(inputs), [[2, 0, 1], [4, 1, 0]])
+        assert sorted(FC.make_parse_example_spec([Doubled(), Parity()])) == ["i", "x"]
+        assert FC.linear_model(features, [Doubled(), Parity()]).shape.as_list() == [2, 1]
+        (tensor,) = fc._transform_features(features, [FC.numeric_column("x")]).values()
+        assert tensor.shape.as_list() == [2, 1]
+        column = FC.numeric_column("x")
+        assert column._get_dense_tensor(fc._LazyBuilder(features)).shape.as_list() == [2, 1]
+
+
+def test_features_of_different_batches_are_refused() -> None:
+    with tf.Graph().as_default():
+        features = {"x": tf.constant([1.0, 2.0]), "y": tf.constant([1.0, 2.0, 3.0])}
+        columns = [FC.numeric_column("x"), FC.numeric_column("y")]
+        for function in (FC.input_layer, FC.linear_model):
+            with pytest.raises(ValueError, match=r"(?s)Batch size \(first dimension\) of each feature must be same"):
+                function(features, columns)

@@ -104,3 +104,19 @@ def test_how_much_data_there_is_is_said_as_in_tensorflow(where, capsys):
         made.compile(optimizer, "mse")
         made.fit(batches, steps_per_epoch=2, verbose=2)
         assert ("Train " in capsys.readouterr().out) is said
+
+
+@pytest.mark.parametrize("form", ["csr", "coo", "csc", "lil", "dia"])
+def test_sparse_matrices_of_every_form_are_inputs(form: str) -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    dense = np.arange(24, dtype=np.float32).reshape(6, 4) * (np.arange(24).reshape(6, 4) % 3 == 0)
+    targets = np.arange(6, dtype=np.float32)[:, None]
+    with tf.Graph().as_default():
+        losses = []
+        for x in (dense, sparse.coo_matrix(dense).asformat(form)):
+            model = tf.keras.Sequential([tf.keras.layers.Dense(1, kernel_initializer="ones", input_shape=(4,))])
+            model.compile(tf.train.GradientDescentOptimizer(1e-4), "mse")
+            losses.append(model.fit(x, targets, batch_size=4, epochs=2, shuffle=False, verbose=0).history["loss"])
+            losses[-1].append(model.evaluate(x, targets, batch_size=4, verbose=0))
+            losses[-1].extend(model.predict(x, batch_size=4)[:, 0])
+        np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)

@@ -79,7 +79,9 @@ def _array(x: Any) -> Any:
         x = x.numpy()
     if type(x).__module__.startswith("pandas"):
         x = x.values
-    if hasattr(x, "tocsr") or type(x).__name__ in {"HDF5Matrix", "SparseTensorValue", "SparseTensor"}:
+    if hasattr(x, "tocsr"):
+        return x.tocsr()  # the one form of SciPy's whose rows can be taken in any order
+    if type(x).__name__ in {"HDF5Matrix", "SparseTensorValue", "SparseTensor"}:
         return x
     x = np.asarray(x)
     return x[:, np.newaxis] if x.ndim == 1 else x
