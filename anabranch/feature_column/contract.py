@@ -176,10 +176,19 @@ class Transformed:
                 + errors.message("a scalar", "one value or more for each example", "tf.reshape(feature, [1])")
             )
         if isinstance(raw, tf.SparseTensor):
-            return raw if rank != 1 else tf.sparse_reshape(raw, tf.concat([raw.dense_shape, [1]], axis=0))
+            return raw if rank is not None and rank > 1 else tf.sparse_reshape(raw, _with_last_axis(raw, rank))
         if rank is not None:
             return tf.expand_dims(raw, -1) if rank == 1 else raw
-        return tf.cond(tf.equal(1, tf.rank(raw)), lambda: tf.expand_dims(raw, -1), lambda: raw)
+        checked = tf.assert_positive(tf.rank(raw), message=f"Feature (key: {key}) cannot have rank 0. Given: {raw}")
+        with tf.control_dependencies([checked]):
+            return tf.cond(tf.equal(1, tf.rank(raw)), lambda: tf.expand_dims(raw, -1), lambda: raw)
+
+
+def _with_last_axis(raw: Any, rank: int | None) -> Any:
+    """The shape of a sparse feature, with a second axis if it has one only."""
+    shape = raw.dense_shape
+    longer = tf.concat([shape, [1]], axis=0)
+    return longer if rank == 1 else tf.cond(tf.equal(1, tf.size(shape)), lambda: longer, lambda: shape)
 
 
 def to_sparse(values: Any, ignored: Any = None) -> Any:

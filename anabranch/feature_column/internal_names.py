@@ -63,9 +63,9 @@ class _CategoricalColumn(_FeatureColumn, CategoricalColumn):
         return contract.SparseInputs(*self._get_sparse_tensors(features))
 
 
-for _column in (NumericColumn, BucketizedColumn, IndicatorColumn, EmbeddingColumn):
-    _DenseColumn.register(_column)
-for _column in (
+for _dense in (NumericColumn, BucketizedColumn, IndicatorColumn, EmbeddingColumn):
+    _DenseColumn.register(_dense)
+for _categorical in (
     BucketizedColumn,
     HashedCategoricalColumn,
     IdentityCategoricalColumn,
@@ -75,7 +75,7 @@ for _column in (
     CrossedColumn,
     SequenceCategoricalColumn,
 ):
-    _CategoricalColumn.register(_column)
+    _CategoricalColumn.register(_categorical)
 _FeatureColumn.register(SequenceNumericColumn)
 
 

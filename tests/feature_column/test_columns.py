@@ -36,6 +36,17 @@ def test_a_feature_of_unknown_rank_gets_its_last_axis_when_it_runs() -> None:
         with tf.Session() as session:
             assert session.run(inputs, {fed: [1.0, 2.0]}).tolist() == [[1.0], [2.0]]
             assert session.run(inputs, {fed: [[3.0]]}).tolist() == [[3.0]]
+            with pytest.raises(tf.errors.InvalidArgumentError, match="cannot have rank 0"):
+                session.run(inputs, {fed: 3.0})
+        sparse = tf.sparse_placeholder(tf.int64)
+        ids = FC.categorical_column_with_identity("i", 3)
+        inputs = FC.input_layer({"i": sparse}, [FC.indicator_column(ids)])
+        linear = FC.linear_model({"i": sparse}, [ids])
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            for value in (tf.SparseTensorValue([[0], [1]], [2, 0], [2]), ([[0, 0], [1, 0]], [2, 0], [2, 1])):
+                assert session.run(inputs, {sparse: value}).tolist() == [[0, 0, 1], [1, 0, 0]]
+                assert session.run(linear, {sparse: value}).tolist() == [[0], [0]]
 
 
 def test_a_vocabulary_is_read_from_a_file(tmp_path: Path) -> None:
