@@ -28,6 +28,10 @@ from anabranch.xla.replicated_program import Unlike
 
 MAX_STATIC_VARIANTS = 16
 """After this many distinct values of what a program must know at compile time, further ones are interpreted."""
+MIN_STATIC_VARIANTS = 4
+"""The same where each form of the program costs long to compile."""
+PRICE_OF_VARIANTS = 4e6
+"""Modelled microseconds for which forms are compiled beyond these few."""
 MAX_SHAPES_OF_A_BODY = 3
 """After this many forms of a body's program for other shapes, what depends on them is interpreted."""
 
@@ -161,6 +165,11 @@ def _store(attempt: Attempt, ready: _Ready, outputs: Any, finals: Any, _: Any) -
         attempt.advances.append((attempt.state.counters[op], amount))
 
 
+def _most_variants(price: float) -> int:
+    """In how many forms a program is compiled for values that it must know, where a form costs ``price`` to compile."""
+    return max(MIN_STATIC_VARIANTS, min(MAX_STATIC_VARIANTS, int(PRICE_OF_VARIANTS // max(price, 1.0))))
+
+
 def _executable(
     attempt: Attempt,
     item: ProgramItem,
@@ -181,7 +190,7 @@ def _executable(
     try:
         forms = program.variants
         bounds = {i: program.capacities.of(~i, int(to_host(attempt.env[program.inputs[i]]))) for i in item.bounds}
-        most = MAX_STATIC_VARIANTS if item.static or bounds else None
+        most = _most_variants(plan.cost.compile) if item.static or bounds else None
         beside = batch and not policy.waits(plan)
         means = Means.STORED if plan.only_stored or beside else Means.HERE
         try:

@@ -264,6 +264,39 @@ def test_compile_time_values_that_change_leave_the_rest_compiled(counts):
         assert counts["programs"] == before["programs"]
 
 
+def test_values_that_change_are_compiled_in_fewer_forms_where_that_costs_long(counts, monkeypatch):
+    def forms(price):
+        """The programs that were compiled after the steps with 1, 2 and more hard examples, and what is on the host."""
+        monkeypatch.setattr(policy, "COMPILE_BASE", price)
+        with tf.Graph().as_default():
+            x, hard = tf.placeholder(tf.float32, [40]), tf.placeholder(tf.float32, [40])
+            w = tf.get_variable("w", initializer=np.ones(40, np.float32))
+            losses = tf.square(x * w - 1.0)
+            number = tf.cast(tf.reduce_sum(hard), tf.int32)  # not fed: data decides
+            worst, _ = tf.nn.top_k(losses, number)
+            step = tf.train.GradientDescentOptimizer(0.125).minimize(tf.reduce_sum(worst) / 40.0)
+            fetches, found = [tf.reduce_sum(worst), step], []
+            with session("compiled") as s:
+                s.run(tf.global_variables_initializer())
+                weights, values = np.ones(40), np.linspace(-1.5, 2.0, 40)
+                for k in range(1, 9):
+                    before, feeds = counts["programs"], {x: values, hard: np.arange(40) < k}
+                    loss = s.run(fetches, feeds)[0]
+                    rows = np.argsort(-((values * weights - 1.0) ** 2), kind="stable")[:k]
+                    np.testing.assert_allclose(loss, ((values * weights - 1.0)[rows] ** 2).sum(), 1e-5)
+                    weights[rows] -= 0.125 * 2.0 / 40.0 * ((values * weights - 1.0) * values)[rows]
+                    found.append(counts["programs"] - before)
+                return found, host_ops(s, fetches, feeds)
+
+    costly, on_host = forms(1e7)
+    assert "TopKV2" in on_host
+    assert all(costly[:4])
+    assert not any(costly[5:])  # the fifth is for what is left in programs
+    cheap, on_host = forms(3_000.0)
+    assert "TopKV2" not in on_host
+    assert all(cheap[4:])  # the first four are there
+
+
 def test_joined_shapes():
     assert joined((2, 3), (2, 4)) == (2, None)
     assert joined((2, None), (2, 4)) == (2, None)
