@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 from anabranch.core.contract.api import public
 from anabranch.core.graph.builder import current_builder
@@ -41,6 +42,14 @@ def counted_as(number: int, captures: bool = True) -> Iterator[None]:
 def count_more(number: int) -> None:
     """Let seeds behind it count ``number`` operations more than there are."""
     current_builder()._count(number)
+
+
+def in_function() -> bool:
+    """Whether a function that a kernel calls is built: in these a conditional or a loop of TensorFlow is one operation,
+    with one for each result, and not its switches and merges.
+    """
+    builder: Any = current_builder()
+    return bool(builder.defers) and builder.current_body.called is not None
 
 
 class OperationCount:

@@ -25,7 +25,7 @@ from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.graph.random_seed import count_more, counted_as
+from anabranch.core.graph.random_seed import OperationCount, count_more, counted_as, in_function
 from anabranch.core.values import dtypes, nest
 from anabranch.ops.control.bodies import (
     Built,
@@ -100,11 +100,17 @@ def cond(
             result = (true_fn if pred else false_fn)()
             return result if strict else unpack_singleton(result)
         graph = get_default_graph()
+        counted = OperationCount()
         count_more(_SWITCHES)
         taken = build_branch(graph, true_fn, "true", "true_fn", site)
         other = build_branch(graph, false_fn, "false", "false_fn", site, done=False)
         with counted_as(len(taken.body.outputs), captures=False):  # TensorFlow merges each
-            return _conditional([taken, other], ["true_fn", "false_fn"], [true_fn, false_fn], strict, scope, site, pred)
+            given = _conditional(
+                [taken, other], ["true_fn", "false_fn"], [true_fn, false_fn], strict, scope, site, pred
+            )
+        if in_function():
+            counted.set(1 + len(taken.body.outputs))
+        return given
 
 
 def _one_spelling(value: Any, old: Any, name: str, old_name: str) -> Any:

@@ -22,7 +22,7 @@ from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.graph import Graph, get_default_graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.graph.random_seed import counted_as
+from anabranch.core.graph.random_seed import OperationCount, counted_as, in_function
 from anabranch.core.values import dtypes, nest, shapes
 from anabranch.ops.control.bodies import (
     after_effects,
@@ -103,6 +103,7 @@ def while_loop(
             single = len(packed) == 1 and not return_same_structure and isinstance(packed, (list, tuple))
             return packed[0] if single else packed
         builder.choose_shapes(given, shape_invariants)
+        counted = OperationCount()
         limit = _limit(limit, site)
         op = builder.build(limit, parallel_iterations, scope)
         if not back_prop:
@@ -116,6 +117,8 @@ def while_loop(
                 named_output(output, "Exit", first_number + place)
                 for place, output in enumerate(op._outputs[OWN : OWN + count])
             ]
+        if in_function():  # the loop, what counts it, and each of its results
+            counted.set(1 + 2 + len(op._outputs))
         packed = composites.pack(builder.result, outputs)
         single = count == 1 and not return_same_structure and isinstance(packed, (list, tuple))
         return packed[0] if single else packed

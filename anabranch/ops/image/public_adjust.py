@@ -12,7 +12,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.graph.random_seed import counted_as
+from anabranch.core.graph.random_seed import counted_as, in_function
 from anabranch.core.values import dtypes
 from anabranch.ops.array.cast import saturate_cast
 from anabranch.ops.control.public_dependencies import with_dependencies
@@ -51,7 +51,8 @@ def decode_image(
     dtype = dtypes.as_dtype(dtype)
     channels = channels or 0
     contents = convert_to_tensor(contents, dtypes.string)
-    with counted_as(76 if dtype is dtypes.uint8 else 84):  # TensorFlow's choice among the formats
+    choice = 10 if in_function() else 76  # TensorFlow's choice among the formats
+    with counted_as(choice if dtype is dtypes.uint8 else choice + 8):
         return build(
             "DecodeImage", contents, channels=channels, dtype=dtype, expand_animations=expand_animations, name=name
         )

@@ -20,7 +20,7 @@ from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.graph.random_seed import counted_as
+from anabranch.core.graph.random_seed import counted_as, in_function
 from anabranch.core.values import dtypes
 from anabranch.core.values.shapes import TensorShape
 from anabranch.ops.array.dense_rows import dense_rows
@@ -432,12 +432,15 @@ def rot90(image: Any, k: Any = 1, name: str | None = None) -> Tensor:
     """An image, or each of a batch, turned counter-clockwise ``k`` times by 90 degrees."""
     with name_scope(name, "rot90", [image, k]):
         image = _checked(image, _LEAST)
-        with counted_as(_TURNS_COUNT - isinstance(k, Tensor), captures=False):
+        turns = _TURNS_COUNT - _TURNS_IN_GRAPHS * in_function()
+        with counted_as(turns - isinstance(k, Tensor), captures=False):
             return _turned(image, k)
 
 
 _TURNS_COUNT = 62
 """TensorFlow makes each of the four turns, as cases."""
+_TURNS_IN_GRAPHS = 42
+"""Of these, what is in functions of their own where a function is built."""
 
 
 def _turned(image: Tensor, k: Any) -> Tensor:
@@ -476,7 +479,7 @@ def _random_flip(image: Any, axis: int, seed: int | None, scope: str) -> Tensor:
         rank = _rank(image)
         if rank == 3:
             flip = build("Less", random_uniform([], 0, 1.0, seed=seed), 0.5)
-            with counted_as(9):  # a conditional
+            with counted_as(2 if in_function() else 9):  # a conditional
                 # Where to take each row or column from, and not which of two images: a choice for each pixel takes
                 # longer than all else that is done with an image.
                 size = shape(image)[rank + axis]

@@ -107,3 +107,36 @@ def test_default_seeds_are_those_of_tensorflow(name):
         call()
         assert [op.get_attr("seed2") for op in graph.get_operations() if "seed2" in op.node_def.attr] == inside
         assert tf.get_seed(None) == (1, behind)
+
+
+IN_FUNCTIONS = {
+    "cond": (lambda x, p, k: tf.cond(p, lambda: x, lambda: x * 2), 2),
+    "cond with two results": (lambda x, p, k: tf.cond(p, lambda: (x, x + 1), lambda: (x * 2, x)), 3),
+    "case": (lambda x, p, k: tf.case([(p, lambda: x)], default=lambda: x * 2), 2),
+    "while": (lambda x, p, k: tf.while_loop(lambda i: i < 3, lambda i: i + 1, [0]), 7),
+    "while with captures": (lambda x, p, k: tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a + x), [0, x]), 9),
+    "flip": (lambda x, p, k: tf.image.random_flip_left_right(x), 12),
+    "turn": (lambda x, p, k: tf.image.rot90(x, k), 20),
+    "turn once": (lambda x, p, k: tf.image.rot90(x, 1), 21),
+    "decode": (lambda x, p, k: tf.image.decode_image(tf.as_string(k)), 11),
+}
+
+
+@pytest.mark.parametrize("name", IN_FUNCTIONS)
+def test_default_seeds_in_functions_of_datasets(name):
+    call, number = IN_FUNCTIONS[name]
+    counted = []
+
+    def function(x, p, k):
+        before = tf.get_seed(None)[1]
+        call(x, p, k)
+        counted.append(tf.get_seed(None)[1] - before)
+        return k
+
+    with tf.Graph().as_default():
+        tf.set_random_seed(1)
+        given = tf.data.Dataset.from_tensors(
+            (tf.zeros([8, 8, 3]), tf.constant(True), tf.constant(1)),
+        )
+        given.map(function)
+    assert counted == [number]
