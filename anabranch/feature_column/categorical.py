@@ -123,8 +123,18 @@ class IdentityCategoricalColumn(_IdColumn):
         limit = tf.constant(self.number_buckets, tf.int64)
         if self.default_value is None:
             checks = [
-                tf.assert_less(ids, limit, message=f"{self.key}: an id is not below num_buckets"),
-                tf.assert_greater_equal(ids, tf.constant(0, tf.int64), message=f"{self.key}: an id is below 0"),
+                tf.assert_less(
+                    ids,
+                    limit,
+                    message=f"{self.key}: an id is not below num_buckets",
+                    name="assert_less_than_num_buckets",
+                ),
+                tf.assert_greater_equal(
+                    ids,
+                    tf.constant(0, tf.int64),
+                    message=f"{self.key}: an id is below 0",
+                    name="assert_greater_or_equal_0",
+                ),
             ]
             with tf.control_dependencies(checks):
                 ids = tf.identity(ids)

@@ -212,11 +212,11 @@ def check_compatible(values: Any, key: str, dtype: Any) -> None:
         )
 
 
-def check_words(dtype: Any, shown: str) -> None:
+def check_words(dtype: Any, shown: str, of: str = "") -> None:
     """Refuse a dtype that is neither string nor integer."""
     if not (dtype == tf.string or dtype.is_integer):
         raise ValueError(
-            f"dtype must be string or integer. {shown}\n"
+            f"{of}dtype must be string or integer. {shown}\n"
             + errors.message(f"{dtype}", "tf.string or an integer dtype", "tf.as_string(feature)")
         )
 

@@ -41,7 +41,15 @@ def checked_columns(feature_columns: Any) -> list[Any]:
         )
     names: dict[str, Any] = {}
     for column in columns:
-        name = getattr(column, "name", None)
+        if not isinstance(column, FeatureColumn):
+            raise refusal(
+                ValueError,
+                f"Items of feature_columns must be a _FeatureColumn. Given (type {type(column)}): {column}",
+                f"{column!r}",
+                "a column",
+                'tf.feature_column.numeric_column("x")',
+            )
+        name = column.name
         if name in names:
             raise refusal(
                 ValueError,
@@ -52,9 +60,8 @@ def checked_columns(feature_columns: Any) -> list[Any]:
                 "names of their own",
                 "features with another key",
             )
-        if name is not None:
-            names[name] = column
-    return sorted(columns, key=lambda column: getattr(column, "name", ""))
+        names[name] = column
+    return sorted(columns, key=lambda column: str(column.name))
 
 
 def dense_inputs(
@@ -252,7 +259,7 @@ def make_parse_example_spec(feature_columns: Any) -> dict[str, Any]:
         if not isinstance(column, FeatureColumn):
             raise refusal(
                 ValueError,
-                f"All feature_columns must be FeatureColumn instances. Given: {column}",
+                f"All feature_columns must be _FeatureColumn instances. Given: {column}",
                 f"{column!r}",
                 "a column",
                 'tf.feature_column.numeric_column("x")',

@@ -149,7 +149,7 @@ def _checked_default(shape: tuple[int, ...], value: Any, dtype: Any, key: str) -
             f"a number, or values of shape {shape}",
             "default_value=0",
         )
-    if values.dtype.kind not in "iuf" or (dtype.is_integer and values.dtype.kind == "f" and np.any(values % 1)):
+    if values.dtype.kind not in "iuf" or (dtype.is_integer and values.dtype.kind == "f"):
         raise refusal(
             TypeError,
             f"default_value must be compatible with dtype. default_value: {value}, dtype: {dtype}, key: {key}",

@@ -150,7 +150,7 @@ def categorical_column_with_vocabulary_list(
         )
     own = tf.as_dtype(np.asarray(vocabulary_list).dtype if not isinstance(vocabulary_list[0], bytes) else tf.string)
     count = _checked_buckets(key, num_oov_buckets, default_value, -1)
-    check_words(own, f"column_name: {key} vocabulary dtype: {own}")
+    check_words(own, f"column_name: {key} vocabulary dtype: {own}", "vocabulary ")
     dtype = own if dtype is None else tf.as_dtype(dtype)
     if dtype.is_integer != own.is_integer:
         raise refusal(

@@ -119,6 +119,8 @@ HASHED = FC.categorical_column_with_hash_bucket("w", 5)
         (lambda: FC.numeric_column("x", shape=(1, 0)), "shape dimensions must be greater than 0"),
         (lambda: FC.numeric_column("x", dtype=tf.string), "dtype must be convertible to float"),
         (lambda: FC.numeric_column("x", shape=(2,), default_value=[1.0]), "shape of default_value must be equal"),
+        (lambda: FC.numeric_column("x", dtype=tf.int32, default_value=2.0), "must be compatible with dtype"),
+        (lambda: FC.categorical_column_with_vocabulary_list("w", [1.5]), "vocabulary dtype must be string or integer"),
         (lambda: FC.bucketized_column(IDS, [1.0]), "must be a column generated with numeric_column"),
         (lambda: FC.bucketized_column(FC.numeric_column("x"), [2, 1]), "boundaries must be a sorted list"),
         (lambda: FC.bucketized_column(FC.numeric_column("x", (2, 2)), [1]), "must be one-dimensional"),
@@ -146,7 +148,7 @@ HASHED = FC.categorical_column_with_hash_bucket("w", 5)
             "the same number of buckets",
         ),
         (lambda: FC.make_parse_example_spec([IDS, FC.numeric_column("i")]), "different parse_spec for key i"),
-        (lambda: FC.make_parse_example_spec(["i"]), "must be FeatureColumn instances"),
+        (lambda: FC.make_parse_example_spec(["i"]), "must be _FeatureColumn instances"),
     ],
 )
 def test_what_a_column_cannot_be_made_of_is_refused(make: Any, match: str) -> None:
@@ -158,6 +160,7 @@ def test_what_a_column_cannot_be_made_of_is_refused(make: Any, match: str) -> No
     ("columns", "match"),
     [
         ([], "feature_columns must not be empty"),
+        (["x"], "Items of feature_columns must be a _FeatureColumn"),
         ({"x": FC.numeric_column("x")}, "found dict"),
         ([FC.numeric_column("x"), FC.numeric_column("x", shape=2)], "Duplicate feature column name"),
         ([FC.numeric_column("nowhere")], "Feature nowhere is not in features dictionary"),
