@@ -204,3 +204,81 @@ def test_updates_of_a_network_in_a_wrapper_are_those_of_the_wrappers_call():
         before = inner.get_weights()[-2]
         model.fit(np.arange(24.0).reshape(2, 4, 3), np.zeros((2, 1)), verbose=0)
         assert (inner.get_weights()[-2] != before).all()
+
+
+def _functional():
+    inputs = tf.keras.Input((4,))
+    x = K.layers.BatchNormalization()(K.layers.Dense(3, kernel_initializer="ones", kernel_regularizer="l2")(inputs))
+    return tf.keras.Model(inputs, K.layers.Dense(2, kernel_initializer="ones")(x))
+
+
+def _sequential():
+    first = K.layers.Dense(3, input_shape=(4,), kernel_initializer="ones", activity_regularizer="l2")
+    return tf.keras.Sequential([first, K.layers.BatchNormalization(), K.layers.Dense(2, kernel_initializer="ones")])
+
+
+class Wrapped(K.layers.Layer):
+    def __init__(self, make, **kwargs):
+        super().__init__(**kwargs)
+        self.net = make()
+
+    def call(self, inputs):
+        return self.net(inputs)
+
+    def compute_output_shape(self, shape):
+        return (shape[0], 2)
+
+
+class Whole(tf.keras.Model):
+    def __init__(self, net):
+        super().__init__()
+        self.first = K.layers.Dense(4, kernel_initializer="ones")
+        self.normal = K.layers.BatchNormalization()
+        self.net = net
+
+    def call(self, inputs):
+        return self.net(self.normal(self.first(inputs)))
+
+
+# The losses of two epochs and the mean absolute error and loss of `evaluate` in TensorFlow 1.15.5.
+@pytest.mark.parametrize(
+    ("make", "loss", "evaluated"),
+    [(_functional, [8.605, 6.934], [336.6, 14.02]), (_sequential, [8.962, 7.282], [328.3, 13.78])],
+)
+@pytest.mark.parametrize("in_layer", [False, True])
+def test_a_network_with_an_input_of_its_own_trains_inside_of_a_model_of_ones_own(make, loss, evaluated, in_layer):
+    random = np.random.RandomState(0)
+    x, y = random.randn(12, 5).astype(np.float32), random.randn(12, 2).astype(np.float32)
+    with tf.Graph().as_default():
+        model = Whole(Wrapped(make) if in_layer else make())
+        model.compile(tf.train.RMSPropOptimizer(0.01), "mse", metrics=["mae"])
+        history = model.fit(x, y, epochs=2, batch_size=5, shuffle=False, verbose=0).history
+        np.testing.assert_allclose(history["loss"], loss, rtol=1e-3)
+        np.testing.assert_allclose(history["mean_absolute_error"], [2.466, 2.204], rtol=1e-3)
+        np.testing.assert_allclose(model.evaluate(x, y, verbose=0), evaluated, rtol=1e-3)
+
+
+def test_what_layers_add_and_keep_inside_of_a_model_of_ones_own():
+    class Adds(K.layers.Layer):
+        def call(self, inputs):
+            self.add_metric(tf.reduce_mean(inputs), name="mean", aggregation="mean")
+            self.add_loss(tf.reduce_mean(inputs), inputs=True)
+            return inputs
+
+    class Keeps(tf.keras.Model):
+        def __init__(self):
+            super().__init__()
+            lstm = K.layers.LSTM(2, stateful=True, batch_input_shape=(4, 3, 1), kernel_initializer="ones")
+            self.net = tf.keras.Sequential([lstm, Adds()])
+
+        def call(self, inputs):
+            return self.net(inputs)
+
+    with tf.Graph().as_default():
+        model = Keeps()
+        model.compile("sgd", "mse")
+        x, y = np.ones((8, 3, 1), np.float32), np.zeros((8, 2), np.float32)
+        history = model.fit(x, y, epochs=1, batch_size=4, shuffle=False, verbose=0).history
+        assert sorted(history) == ["loss", "mean"]
+        first, second = np.split(model.predict(x, batch_size=4), 2)
+        assert not np.allclose(first, second)  # the second batch begins where the first has ended

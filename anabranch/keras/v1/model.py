@@ -144,7 +144,11 @@ class Model(Network):
             elif isinstance(layer, Layer):
                 of_layers += layer._metrics
         # What a network adds stands behind its layers, as a layer of its own does in TensorFlow.
-        return [*of_layers, *self._metrics] if self._is_graph_network else [*self._metrics, *of_layers]
+        if self._is_graph_network:
+            return [*of_layers, *self._metrics]
+        found = [*self._metrics, *of_layers]
+        computed = {id(value) for value in self._in_steps([value for _, value in found])}
+        return [item for item in found if id(item[1]) in computed]
 
     def _ready(self, kind: str, inputs: list[Any]) -> None:
         if kind != "predict" and self.optimizer is None:

@@ -434,6 +434,16 @@ class Network(Layer):
         elsewhere = reachable(calls, items)
         return [item for item in items if id(item) in inside or id(item) not in elsewhere]
 
+    def _in_steps(self, items: list[Any]) -> list[Any]:
+        """Of losses, updates or metrics of its layers those that its steps compute: a network inside a model of one's
+        own was applied to inputs of its own when it was made, which no step feeds.
+        """
+        if self._is_graph_network or state.is_eager() or not items:
+            return items
+        networks = [layer for layer in _within(self) if getattr(layer, "_is_graph_network", False)]
+        apart = reachable([x for network in networks for x in network.inputs], items) - reachable(self.inputs, items)
+        return [item for item in items if id(item) not in apart]
+
     @property
     def updates(self) -> list[Any]:
         """Operations that run with a training step, such as those of moving averages."""

@@ -268,7 +268,11 @@ class GraphSteps:
             weights = self.weight_places() if weighted else [None] * len(self.targets)
             with tf.name_scope("loss"):
                 self._losses[weighted] = self.compiled.compute(
-                    list(self.model.outputs), self.targets, weights, self.model.losses, self._added
+                    list(self.model.outputs),
+                    self.targets,
+                    weights,
+                    self.model._in_steps(self.model.losses),
+                    self._added,
                 )
         return self._losses[weighted]
 
@@ -278,7 +282,7 @@ class GraphSteps:
             model = self.model
             places = list(self.inputs)
             outputs: list[Any] = list(model.outputs)
-            updates = list(model.state_updates)
+            updates = list(model._in_steps(model.state_updates))
             if kind != "predict":
                 total, reported = self.loss(weighted)
                 places += [*self.fed_targets, *(self.weight_places() if weighted else [])]
@@ -287,7 +291,7 @@ class GraphSteps:
                 with tf.name_scope("training"):
                     taken = self.compiled.optimizer.get_updates(loss=total, params=self.params())
                 with state.frozen_layers(model._frozen_layers):
-                    updates = [*taken, *model.updates]
+                    updates = [*taken, *model._in_steps(model.updates)]
             phase = state.symbolic_phase()
             if phase is not None:
                 places.append(phase)
