@@ -77,7 +77,9 @@ class Ahead:
         self.done = False
         self._plan = plan
         self._values = values
-        self._varying = _varying_of(plan)
+        with plan._arranging:
+            _ = plan.apart  # which finds out whether its batches can be padded
+            self._varying = _varying_of(plan)
         self._ended = conditions.Condition()
         self._thread: threading.Thread | None = None
 

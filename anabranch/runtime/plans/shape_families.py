@@ -85,6 +85,8 @@ class Varying:
         """Whether runs of programs are looked at, as what interpreted ones have shown is no guide any more."""
         self._watched: list[Tensor] | None = None
         self._unsteady: set[Tensor] = set()
+        self._by_batch: dict[Tensor, list[tuple[int, int]]] = {}
+        """Per dimension of a value the size that it has always had, and how many times the batch's; -1 for neither."""
 
     def stop_padding(self, reason: str) -> None:
         """From now on what the batch reaches is interpreted."""
@@ -143,6 +145,18 @@ class Varying:
             ]
         return self._watched
 
+    def follows(self, tensor: Tensor, shape: tuple[int, ...], size: int) -> bool:
+        """Notes a shape in a step with a batch of ``size``; whether it has been what that says in all of them."""
+        known = self._by_batch.get(tensor)
+        if known is None:
+            known = [(length, length // size) for length in shape]
+        elif len(known) != len(shape):
+            known = [(-1, -1)]
+        pairs = zip(known, shape, strict=False)
+        known = [(a if a == length else -1, n if n * size == length else -1) for (a, n), length in pairs]
+        self._by_batch[tensor] = known
+        return all(max(pair) >= 0 for pair in known)
+
     def saw(self, tensor: Tensor, shape: tuple[int, ...]) -> bool:
         """Notes a shape of a value; whether it has had so many that it is open from now on."""
         if tensor in self.open:
@@ -177,10 +191,14 @@ def observe(plan: Any, env: dict[Any, Any]) -> None:
         return
     varying.hear(plan, env)
     new = False
+    size = plan.batch_size(env)
     for tensor in watched:
         value = env.get(tensor)
-        if value is not None and hasattr(value, "shape"):
-            new |= varying.saw(tensor, tuple(value.shape))
+        if value is None or not hasattr(value, "shape"):
+            continue
+        shape = tuple(value.shape)
+        if not (size and tensor not in varying.open and varying.follows(tensor, shape, size)):
+            new |= varying.saw(tensor, shape)
     if varying.runs < MOST_RUNS:
         varying.look(plan, env)
         new |= varying.runs > MOST_SHAPES
@@ -276,13 +294,13 @@ def _fixed(tensor: Tensor, known: dict[Tensor, tuple[Any, Any]]) -> bool:
 def reached(plan: Any) -> frozenset[Operation]:
     """The ops whose shapes, or compile-time inputs, change; and pieces between them that are too small to compile."""
     varying: Varying = plan.varying
-    for tensor in varying.open:
-        if tensor not in varying.batch:
-            varying.stop_padding(f"the shape of {tensor.name} changes besides the size of the batch")
-    padded = varying.batch.keys()
     order = [op for op in plan.analysis.order if op.role is not Role.CONSTANT and op.definition.makes is None]
     sources = {op: plan.sources(op) for op in order}
     rows = {key for key in varying.open if holds_distinct(key) and only_names_rows(key, order, sources, plan.fed)}
+    for tensor in varying.open:
+        if tensor not in varying.batch and tensor not in rows:
+            varying.stop_padding(f"the shape of {tensor.name} changes besides the size of the batch")
+    padded = varying.batch.keys()
     changed = varying.needed if padded else varying.changed  # a padded program is traced for one size, like any other
     from_there: set[Any] = {*varying.open, *changed} - padded - rows
     if not from_there:
@@ -430,9 +448,10 @@ class Family:
         return None if self._planned is None else self._planned.plan
 
     @property
-    def is_compiled(self) -> bool:
-        """Whether the shared plan is compiled."""
-        return self._planned is not None and self._planned.plan.tier == "compiled"
+    def serves_all(self) -> bool:
+        """Whether shapes whose own plans are not compiled run by the shared one: it is compiled, or will be for all."""
+        plan = self.plan
+        return plan is not None and (plan.tier == "compiled" or bool(plan.varying.batch))
 
     def choose(
         self,

@@ -367,3 +367,43 @@ def test_the_length_of_a_sequence_is_padded_like_a_batch():
         (family,) = [family for family in found._worker._families.values() if family is not None]
         assert list(family.plan.varying.batch) == [x]
         assert not family.plan.varying.stopped
+
+
+def test_sizes_that_follow_the_batch_leave_it_padded():
+    """`Unique` gives the place of each index, which are as many as were fed, and rows whose number nobody knows."""
+    ids = tf.placeholder(tf.int32, [None])
+    table = tf.get_variable("table", [40, 2])
+    loss = tf.reduce_sum(tf.nn.embedding_lookup(table, ids) ** 2)
+    step = tf.train.AdamOptimizer(0.1).minimize(loss)
+    draw = np.random.RandomState(0)
+    with session() as s:
+        s.run(tf.global_variables_initializer())
+        for n in range(1, 16):
+            s.run(step, {ids: draw.randint(0, 40, n)})
+        (family,) = [family for family in s._worker._families.values() if family is not None]
+        plan = family.plan
+        assert not plan.apart
+        assert list(plan.varying.batch) == [ids]
+        assert not plan.varying.stopped
+
+
+def test_a_shape_follows_the_batch_as_long_as_it_is_a_multiple_of_it():
+    varying = shape_families.Varying()
+    tensor = tf.placeholder(tf.float32, [None, None])
+    assert all(varying.follows(tensor, (3 * n, 7), n) for n in (4, 9, 2, 21))
+    assert not varying.follows(tensor, (10, 7), 5)
+    assert not varying.follows(tensor, (15, 7), 5)
+    other = tf.placeholder(tf.float32, None)
+    assert varying.follows(other, (5,), 5)
+    assert not varying.follows(other, (5, 5), 5)
+
+
+def test_shapes_with_plans_of_their_own_take_part_in_padding(counts):
+    """The first sizes have plans; these are not compiled any more once one program may serve all sizes."""
+    x = tf.placeholder(tf.float32, [None, 3])
+    y = tf.reduce_sum(tf.tanh(x), 0)
+    with session() as s:
+        for n in (1, 2, 3, *[1] * 9):
+            s.run(y, {x: np.ones((n, 3))})
+        (family,) = [family for family in s._worker._families.values() if family is not None]
+        assert family.plan.runs == 10
