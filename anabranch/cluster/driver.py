@@ -221,6 +221,11 @@ class ClusterWorker:
                     lambda part, at_gate: StepRun(self, bound, values, token, run_metadata, part, at_gate).run(),
                     token,
                 )
+            except errors.AbortedError as problem:
+                if self.closed:  # which is why a task does not know the session any more
+                    raise errors.CancelledError(None, None, "Session was closed.") from problem
+                _show_own_op(problem, step.graph)
+                raise
             except errors.OpError as problem:
                 _show_own_op(problem, step.graph)
                 raise

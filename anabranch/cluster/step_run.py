@@ -14,7 +14,7 @@ import queue
 import select
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -142,7 +142,8 @@ class StepRun:
                 elif self._metadata is not None:  # what is looked at runs piece by piece
                     self._token.raise_if_cancelled()
                     told = type(self._metadata)()
-                    self._end(i, self._remote(i).run_traced(self._header(i), self._feeds(i), told))
+                    with self._naming_task(i):
+                        self._end(i, self._remote(i).run_traced(self._header(i), self._feeds(i), told))
                     self._note_stats(i, told)
                 elif not pieces[i].may_block and self._send(i):
                     pass
@@ -150,7 +151,8 @@ class StepRun:
                     self._start(i)
                 else:
                     self._token.raise_if_cancelled()
-                    self._end(i, self._remote(i).run(self._header(i), self._feeds(i)))
+                    with self._naming_task(i):
+                        self._end(i, self._remote(i).run(self._header(i), self._feeds(i)))
             while self._has_ended(local):
                 self._take_ended()
             if self._ready:
@@ -220,15 +222,31 @@ class StepRun:
         return True
 
     def _note_ended(self, i: int, answer: Any) -> None:
-        self._note_failure(answer)
+        self._note_failure(i, answer)
         self._ended.put((i, answer))
         bell = self._bell
         if bell is not None:
             with contextlib.suppress(OSError):  # nobody waits any more
                 bell.send(b"1")
 
-    def _note_failure(self, answer: Any) -> None:
-        if isinstance(answer, errors.OpError) and self._failure is None and not self._token.cancelled:
+    @contextlib.contextmanager
+    def _naming_task(self, i: int) -> Iterator[None]:
+        """Have the errors of a piece's ops say which task they are from."""
+        try:
+            yield
+        except errors.OpError as problem:
+            self._name_task(i, problem)
+            raise
+
+    def _name_task(self, i: int, problem: errors.OpError) -> None:
+        if problem._op is not None and not problem._message.startswith("From /job:"):
+            problem._message = f"From {self._bound.pieces[i].task}:\n{problem._message}"
+
+    def _note_failure(self, i: int, answer: Any) -> None:
+        if not isinstance(answer, errors.OpError):
+            return
+        self._name_task(i, answer)
+        if self._failure is None and not self._token.cancelled:
             self._failure = answer
             self._token.cancel(errors.CancelledError(None, None, "another piece of the step failed"))
 
@@ -261,7 +279,7 @@ class StepRun:
         try:
             answer = call.answer()
         except errors.OpError as problem:
-            self._note_failure(problem)
+            self._note_failure(ready, problem)
             return ready, problem
         self._remote(ready).note(answer[0])
         return ready, answer
@@ -300,9 +318,10 @@ class StepRun:
                 results = peer.task.run(session, number, step, feeds, timeout, on_token, told, part)
                 self._note_stats(i, told)
                 return results
-            except errors.OpError:
+            except errors.OpError as problem:
                 if self._failure is not None:
                     raise self._failure from None
+                self._name_task(i, problem)
                 raise
 
     def _note_stats(self, i: int, told: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.cli import launch_command
+from anabranch.cluster import driver
 
 pytestmark = pytest.mark.usefixtures("reached")
 
@@ -171,7 +172,45 @@ def test_an_error_names_the_op_and_the_line_of_the_program(cluster):
             session.run([twice, add], {i: 7})
         assert "test_sessions.py" in str(caught.value)
         assert caught.value.op is row.op
+        assert caught.value.message.startswith("From /job:ps/replica:0/task:1:\nindices = 7 is not in [0, 2)")
         assert session.run(twice, {i: 1}) == 4.0
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_errors_of_steps_in_flight_say_which_task_they_are_from(cluster, blocks):
+    workers, _ = cluster
+    with tf.device("/job:ps/task:0"):
+        v = tf.Variable([1.0, 2.0], name="v", use_resource=True)
+        one = tf.identity(v.read_value())
+    with tf.device("/job:ps/task:1"):
+        queue = tf.FIFOQueue(2, tf.int32, name="rows")
+        other = queue.dequeue() if blocks else tf.Variable(1, name="other").read_value()
+    with tf.Session(workers[0].target) as session:
+        session.run(v.initializer)
+        session.run(queue.close())
+        problem = tf.errors.OutOfRangeError if blocks else tf.errors.FailedPreconditionError
+        with pytest.raises(problem, match=r"^From /job:ps/replica:0/task:1:\n(FIFOQueue|Attempting)"):
+            session.run([one, other])
+
+
+def test_a_step_that_meets_the_end_of_its_session_is_cancelled(cluster, monkeypatch):
+    workers, servers = cluster
+    with tf.device("/job:ps/task:0"):
+        v = tf.Variable(1.0, name="v")
+    session = tf.Session(workers[0].target)
+    session.run(v.initializer)
+    session.run(v)
+    real = driver.StepRun.run
+
+    def late(step_run):
+        session.close()
+        while servers[0]._task._sessions:
+            time.sleep(0.01)
+        return real(step_run)
+
+    monkeypatch.setattr(driver.StepRun, "run", late)
+    with pytest.raises(tf.errors.CancelledError, match="Session was closed"):
+        session.run(v)
 
 
 def test_a_device_that_is_not_there_or_filtered_away_is_refused(cluster):
