@@ -19,7 +19,7 @@ import numpy as np
 
 from anabranch.core.values import shapes, spare_arrays
 from anabranch.core.values.host_list import HostList
-from anabranch.ops.shared import host_activations, host_blas, host_reductions
+from anabranch.ops.shared import host_activations, host_blas, host_choice, host_reductions
 
 Form = Callable[..., Any]
 Maker = Callable[[Sequence[Any], Sequence[bool], dict[str, Any]], Form | None]
@@ -158,12 +158,14 @@ def select(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]
     condition, one, other = operands
     if not _alike(operands[1:], _PLAIN) or one.shape != other.shape or isinstance(condition, HostList):
         return None
-    if condition.ndim == 0 or condition.shape == one.shape:
+    if condition.ndim == 0:
         return np.where
+    if condition.shape == one.shape:
+        return host_choice.choose
     if condition.ndim != 1 or condition.shape != one.shape[:1]:
         return None
     shape = (-1,) + (1,) * (one.ndim - 1)
-    return lambda condition, one, other: np.where(condition.reshape(shape), one, other)
+    return lambda condition, one, other: host_choice.choose(condition.reshape(shape), one, other)
 
 
 # ------------------------------------------------------------------------------------------------------------- matrices

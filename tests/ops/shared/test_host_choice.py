@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anabranch.ops.shared import host_choice, row_sums
+from anabranch.ops.shared import host_choice, row_sums, unchecked
 
 
 def _numbers(random, shape, dtype):
@@ -40,6 +40,19 @@ def test_choices_are_those_of_numpy(dtype, shape):
     np.testing.assert_array_equal(turned, np.where(one.T > 0, one.T, other.T))
     zeroed = host_choice.or_zero(one > 0, other)
     assert zeroed.tobytes() == np.where(one > 0, other, one.dtype.type(0)).tobytes()
+
+
+def test_straight_code_chooses_without_branches():
+    random = np.random.RandomState(0)
+    one, other = _numbers(random, (40, 50), np.float32), _numbers(random, (40, 50), np.float32)
+    alike = random.rand(40, 50) < 0.5
+    assert unchecked.select([alike, one, other], [False] * 3, {}) is host_choice.choose
+    rows = random.rand(40) < 0.5
+    by_row = unchecked.select([rows, one, other], [False] * 3, {})
+    assert by_row(rows, one, other).tobytes() == np.where(rows[:, None], one, other).tobytes()
+    for condition in (np.array(True), np.array(False)):
+        scalar = unchecked.select([condition, one, other], [False] * 3, {})
+        assert scalar(condition, one, other).tobytes() == np.where(condition, one, other).tobytes()
 
 
 @pytest.mark.parametrize("order", ["rows", "columns", "neither"])
