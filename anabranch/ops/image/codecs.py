@@ -123,7 +123,8 @@ def _pixels(image: Any, channels: int, dtype: np.dtype) -> np.ndarray:
     pixels = np.empty((image.height, image.width, channels), dtype)
     rows = max(1, _STRIP // max(1, image.width))
     for top in range(0, image.height, rows):
-        strip = image.crop((0, top, image.width, min(top + rows, image.height)))
+        whole = rows >= image.height
+        strip = image if whole else image.crop((0, top, image.width, min(top + rows, image.height)))
         pixels[top : top + rows] = _strip(strip, channels, dtype)
     return pixels
 
@@ -230,10 +231,12 @@ def _jpeg(data: bytes, attrs: Any) -> np.ndarray:
         if printing and channels == 1:
             raise _bad("channels=1 of a JPEG file in CMYK", "0 or 3", "tf.image.rgb_to_grayscale")
         grey = channels == 1 or (channels == 0 and space.upper() == "GRAY")
-        kept = 2 if b"\xff\xc2" in data else 0  # bytes of a coefficient, where there are several scans
         returned = 5 if printing else 1 if grey else 3
-        size = -(-height // ratio) * -(-width // ratio) * returned + height * width * kept * (4 if printing else 3)
-        budgets.require(size, f"a JPEG file of {len(data)} bytes that says {width} by {height} pixels")
+        size = -(-height // ratio) * -(-width // ratio) * returned
+        coefficients = height * width * 2 * (4 if printing else 3)
+        if size + coefficients > budgets.most():
+            size += coefficients if b"\xff\xc2" in data else 0  # they are kept where there are several scans
+            budgets.require(size, f"a JPEG file of {len(data)} bytes that says {width} by {height} pixels")
         # Memory that is there already, and that programs read without a copy.
         held = spare_arrays.empty((height, width, 1 if grey else 3), np.uint8) if ratio == 1 and not printing else None
         pixels = jpeg.decode_jpeg(
