@@ -21,7 +21,7 @@ from anabranch.runtime.plans.items import ProgramItem
 from anabranch.runtime.step import Call, device_failure, random_words
 from anabranch.runtime.step import run_wave as run_calls
 from anabranch.runtime.values import Published, on_device, on_devices, to_host
-from anabranch.xla import capacities, engine, lowering
+from anabranch.xla import batches, capacities, engine, lowering
 from anabranch.xla.executables import Means, NotStored
 from anabranch.xla.program import UNTRACEABLE
 from anabranch.xla.replicated_program import Unlike
@@ -134,6 +134,8 @@ def _prepare(attempt: Attempt, item: ProgramItem) -> _Ready | None:
     executable = _executable(attempt, item, old, inputs, static, rng, batch)
     if size and executable is not None and not executable.facts.batch.holds(size, program.flat_ops):
         item.refused = f"what the graph computes from a batch of {size} is not what it is for larger ones"
+        if executable.facts.batch.serves_few:
+            raise batches.NotPadded(None, item.refused)
         executable = None
     if executable is None:
         return None

@@ -27,6 +27,8 @@ from anabranch.xla import capacities, engine, jaxpr_equality, kernel_context, lo
 LEAST = 32
 """The smallest capacity: what fewer rows cost is mostly calls."""
 FOLD, VALUE, CONSUMES = "fold", "value", "consumes"
+MOST_REFUSED = 8
+"""So many sizes that a program does not serve may come before it is asked whether it serves most of them."""
 MOST_KNOWN = 4096
 """So many sizes are remembered to be served."""
 
@@ -190,6 +192,7 @@ class Facts:
         self.payloads: list[Any] = []
         """Of each check, the shapes of what it shows."""
         self._derived: list[Derived] = []
+        self._refused = 0
         self._holds: Cache[int, bool] = Cache("sizes of a batch", MOST_KNOWN)
         if len({len(recorder.derived) for recorder in recorders}) != 1:
             raise masking.Refused("other shapes are known for another size")
@@ -225,9 +228,18 @@ class Facts:
 
     def holds(self, size: int, ops: Sequence[Operation]) -> bool:
         """Whether the program may serve ``size``: what the graph computes from shapes is what the program has."""
-        return self._holds.get_or_make(
-            size, lambda: all(_agrees(derived, ops[derived.op], size) for derived in self._derived)
-        )
+        known = self._holds.get(size)
+        if known is None:
+            known = all(_agrees(derived, ops[derived.op], size) for derived in self._derived)
+            self._holds.put(size, known)
+            if not known:
+                self._refused += 1
+        return known
+
+    @property
+    def serves_few(self) -> bool:
+        """Whether most sizes that came are not served."""
+        return self._refused > MOST_REFUSED and 2 * self._refused > len(self._holds)
 
     def cut(self, results: Sequence[Any], size: int) -> tuple[list[Any], dict[int, Any], list[int]]:
         """Results, known outputs and amounts of random numbers of a run with ``size`` rows."""
@@ -324,8 +336,9 @@ def _derive(op: Operation, kind: str, operands: list[Any], partial: dict[Tensor,
 
 
 def _alike(first: Any, second: Any) -> bool:
+    """Whether what a size gives is what a trace has; what the trace did not know, it has not made use of."""
     if first is None or second is None:
-        return first is second
+        return second is None
     if isinstance(first, (tuple, list)):
         return len(first) == len(second) and all(_alike(a, b) for a, b in zip(first, second, strict=True))
     return bool(np.array_equal(np.asarray(first), np.asarray(second)))

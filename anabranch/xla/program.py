@@ -231,7 +231,7 @@ class Program(ProgramFunction):
 
     def tentative_writes(self) -> list[str]:
         """Names of the writes that go before a check which reads what they write."""
-        return sorted({self.group.ops[i].name for form in self._variants.values() for i in form.facts.tentative})
+        return sorted({self.flat_ops[i].name for form in self._variants.values() for i in form.facts.tentative})
 
     def failure(self, executable: Executable, failed: int, payload: np.ndarray, size: int = 0) -> Exception:
         """The exception of the check that failed; ``size`` is that of a batch that was padded."""

@@ -289,6 +289,24 @@ def test_what_the_graph_decides_by_a_size_is_decided_for_each():
     assert "batches of any size" in told
 
 
+def test_what_is_known_of_few_rows_alone_is_not_relied_on():
+    """Small arrays of integers that follow from shapes are known while tracing, larger ones are not."""
+
+    def ramp(x):
+        return tf.reduce_sum(x, 1) * tf.cast(tf.zeros_like(tf.range(tf.shape(x)[0] * 20)), tf.float32)[0] + x[:, 0]
+
+    told = compare(ramp, (5, 6, 64, 40, 33, 50, 63, 45, 58))
+    assert "batches of any size" in told
+
+
+def test_a_program_that_few_sizes_may_use_is_given_up():
+    def odd(x):
+        return tf.reduce_sum(x) * tf.cast(tf.minimum(tf.shape(x)[0], 61), tf.float32)
+
+    told = compare(odd, (5, 6, *range(40, 61)))
+    assert "batches are not padded" in told
+
+
 def test_sizes_that_are_fetched_are_exact():
     told = compare(lambda x: [tf.shape(x), tf.size(x) * 2, tf.cast(x, tf.int32)][1], (1, 7, 40, 299, 33))
     assert "batches of any size" in told
