@@ -309,7 +309,7 @@ class ClusterWorker:
                 if isinstance(source, Value) and source.place in kept[source.piece] and _same_task(step, source, piece)
             }
             ends = [key for key in taken.values() if last[key] == i]
-            numbers.append(peer.register(piece.data, stays, taken, ends, sorted(direct[i])))
+            numbers.append(peer.register(piece.data, stays, taken, ends, sorted(direct[i]), token))
         return self._bound.add(registered.number, BoundStep(step, numbers, kept, direct, counts), changes)
 
 

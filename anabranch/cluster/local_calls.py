@@ -289,8 +289,12 @@ class LocalLinks:
         self._lock = threading.Lock()
         self._closed = False
 
-    def send(self, method: str, message: bytes) -> LocalCall | None:
-        """Call; None if the task does not answer here any more: nothing of the call has been carried out then."""
+    def send(self, method: str, message: bytes, limit: float | None = None) -> LocalCall | None:
+        """Call; None if the task does not answer here any more: nothing of the call has been carried out then.
+
+        Raises:
+            TimeoutError: the task has not taken all of the message within ``limit`` seconds, and never will.
+        """
         number = self._numbers[method]
         while True:
             with self._lock:
@@ -304,9 +308,16 @@ class LocalLinks:
                     return None
             is_sent = False
             try:
-                _send(link, number, message)
+                if limit is None:
+                    _send(link, number, message)
+                else:
+                    link.settimeout(limit)
+                    _send(link, number, message)
+                    link.settimeout(None)
                 is_sent = True
                 return LocalCall(self, link)
+            except TimeoutError:
+                raise
             except OSError:  # the task has closed it, and so has not read the whole message
                 if is_new:
                     return None

@@ -24,6 +24,8 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.runtime.options import SessionOptions
 from anabranch.train.cluster_spec import ClusterSpec
 
+GRACE = 1.0
+"""Seconds after its deadline that a step waits for what tasks say of it, which is more than that it was late."""
 SAY_AFTER = 5.0
 """Seconds after which a session says which task it waits for."""
 SAY_AGAIN = 30.0
@@ -73,7 +75,7 @@ class Peer:
                 answer = self._hello(token)
                 check_answer(answer, self.name, self.address, self.session)
                 self.incarnation = int(answer["incarnation"])
-                self._open()
+                self._open(token)
                 if self.session.options.consistency != "async":
                     self._hold()
                 self._opened = True
@@ -81,7 +83,7 @@ class Peer:
     def _hello(self, token: CancellationToken | None) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _open(self) -> None:
+    def _open(self, token: CancellationToken | None) -> None:
         raise NotImplementedError
 
     def _hold(self) -> None:
@@ -92,7 +94,13 @@ class Peer:
         raise NotImplementedError
 
     def register(
-        self, data: bytes, kept: dict[int, str], taken: dict[int, str], last: Sequence[str], direct: Sequence[int]
+        self,
+        data: bytes,
+        kept: dict[int, str],
+        taken: dict[int, str],
+        last: Sequence[str],
+        direct: Sequence[int],
+        token: CancellationToken,
     ) -> int:
         """Make a piece known; its number at the task."""
         raise NotImplementedError
@@ -137,7 +145,7 @@ class PeerHere(Peer):
     def _hello(self, token: CancellationToken | None) -> dict[str, Any]:
         return self.task.hello({"probe": True})
 
-    def _open(self) -> None:
+    def _open(self, token: CancellationToken | None) -> None:
         facts = self.session
         self.task.open(facts.number, self.name, facts.options, facts.config, facts.isolated)
 
@@ -147,7 +155,13 @@ class PeerHere(Peer):
             self.task.close(self.session.number)
 
     def register(
-        self, data: bytes, kept: dict[int, str], taken: dict[int, str], last: Sequence[str], direct: Sequence[int]
+        self,
+        data: bytes,
+        kept: dict[int, str],
+        taken: dict[int, str],
+        last: Sequence[str],
+        direct: Sequence[int],
+        token: CancellationToken,
     ) -> int:
         """Make a piece known; its number at the task."""
         return self.task.register(self.session.number, data, kept, taken, last, direct)
@@ -191,7 +205,7 @@ class PeerElsewhere(Peer):
         self._shown = shared_memory.Shown.read(answer.get("shown"))
         return answer
 
-    def _open(self) -> None:
+    def _open(self, token: CancellationToken | None) -> None:
         facts = self.session
         options = {
             field.name: getattr(facts.options, field.name)
@@ -204,7 +218,7 @@ class PeerElsewhere(Peer):
             header["shown"] = own
         config = () if facts.config is None else (tasks.as_bytes_value(facts.config.SerializeToString()),)
         connection = self._connection()
-        answer, _ = connection.call("Open", header, config, 60.0)
+        answer, _ = connection.call("Open", header, config, _limit(token, 60.0))
         if answer.get("shares"):
             assert self._shown is not None
             self._exchange = Exchange(self._shown.pid)
@@ -227,7 +241,7 @@ class PeerElsewhere(Peer):
             "settled": settled,
             "timeout": timeout,
         }
-        limit = None if timeout is None else timeout + 1.0
+        limit = None if timeout is None else timeout + GRACE
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         cancel = self._connection().start("Begin", header, (), limit, answers.put)
         with token.on_cancel(cancel):
@@ -260,7 +274,13 @@ class PeerElsewhere(Peer):
                 self._exchange.close()
 
     def register(
-        self, data: bytes, kept: dict[int, str], taken: dict[int, str], last: Sequence[str], direct: Sequence[int]
+        self,
+        data: bytes,
+        kept: dict[int, str],
+        taken: dict[int, str],
+        last: Sequence[str],
+        direct: Sequence[int],
+        token: CancellationToken,
     ) -> int:
         """Make a piece known; its number at the task."""
         header = {
@@ -270,8 +290,8 @@ class PeerElsewhere(Peer):
             "last": list(last),
             "direct": list(direct),
         }
-        number = self._connection().call("Register", header, (tasks.as_bytes_value(data),), 120.0)[0]["number"]
-        return int(number)
+        limit = _limit(token, 120.0)
+        return int(self._connection().call("Register", header, (tasks.as_bytes_value(data),), limit)[0]["number"])
 
     def reset(self, containers: Sequence[str]) -> None:
         """Clear containers of the task's shared resources."""
@@ -280,7 +300,7 @@ class PeerElsewhere(Peer):
     def run(self, header: list[Any], values: Sequence[Any]) -> list[Any]:
         """Run a piece and wait for it."""
         timeout = header[3]
-        limit = None if timeout is None else timeout + 1.0
+        limit = None if timeout is None else timeout + GRACE
         answer, results = self._connection().call("Run", {"run": header}, values, limit, self._exchange)
         self.note(answer)
         return results
@@ -288,17 +308,20 @@ class PeerElsewhere(Peer):
     def run_traced(self, header: list[Any], values: Sequence[Any], metadata: Any) -> list[Any]:
         """Run a piece, wait for it, and add what ran when to a RunMetadata."""
         timeout = header[3]
-        limit = None if timeout is None else timeout + 1.0
+        limit = None if timeout is None else timeout + GRACE
         request = {"run": header, "traced": True}
         *results, told = self._connection().call("Run", request, values, limit, self._exchange)[1]
         metadata.MergeFromString(told.tobytes())
         return results
 
-    def send(self, header: list[Any], values: Sequence[Any]) -> transport.SentCall | None:
-        """Begin to run a piece that waits for nobody at a task of this machine; None if that is not possible."""
+    def send(self, header: list[Any], values: Sequence[Any], limit: float | None) -> transport.SentCall | None:
+        """Begin, within some seconds, to run a piece that waits for nobody at a task of this machine.
+
+        Returns None if that is not possible.
+        """
         if self._exchange is None:
             return None
-        return self._connection().send("Run", {"run": header}, values, self._exchange)
+        return self._connection().send("Run", {"run": header}, values, self._exchange, limit)
 
     def note(self, answer: dict[str, Any]) -> None:
         """Note what a task says of itself with an answer."""
@@ -307,7 +330,7 @@ class PeerElsewhere(Peer):
     def start(self, header: list[Any], values: Sequence[Any], done: Callable[[Any], None]) -> Callable[[], None]:
         """Run a piece, and have ``done`` called with (header, results) or an error; returns what cancels it."""
         timeout = header[3]
-        limit = None if timeout is None else timeout + 1.0
+        limit = None if timeout is None else timeout + GRACE
 
         def ended(answer: Any) -> None:
             if isinstance(answer, tuple):
@@ -323,6 +346,13 @@ class PeerElsewhere(Peer):
             self._connection().start("Forget", header, (), 5.0, lambda answer: None)
         except errors.OpError:
             pass  # it is gone
+
+
+def _limit(token: CancellationToken | None, most: float) -> float:
+    """Seconds that a call which prepares a step may take."""
+    if token is None or token.deadline is None:
+        return most
+    return min(most, max(0.0, token.deadline - time.monotonic()) + GRACE)
 
 
 def greeting() -> dict[str, Any]:
@@ -341,7 +371,7 @@ def wait_for_task(address: str, name: str, token: CancellationToken | None) -> d
     say_at = started + SAY_AFTER
     while True:
         try:
-            return transport.connection(address).call("Hello", header, (), 10.0)[0]
+            return transport.connection(address).call("Hello", header, (), _limit(token, 10.0))[0]
         except (errors.UnavailableError, errors.DeadlineExceededError) as problem:
             now = time.monotonic()
             why = str(problem.message).splitlines()[0]

@@ -182,6 +182,10 @@ class StepRun:
         deadline = self._token.deadline
         return None if deadline is None else max(0.001, deadline - time.monotonic())
 
+    def _limit(self) -> float | None:
+        remaining = self._remaining()
+        return None if remaining is None else remaining + peers.GRACE
+
     def _header(self, i: int) -> list[Any]:
         return [self._session.session.number, self._bound.numbers[i], self._number, self._remaining(), self._part_of(i)]
 
@@ -214,7 +218,7 @@ class StepRun:
 
     def _send(self, i: int) -> bool:
         """Begin a piece at a task of this machine; whether that is possible."""
-        call = self._remote(i).send(self._header(i), self._feeds(i))
+        call = self._remote(i).send(self._header(i), self._feeds(i), self._limit())
         if call is None:
             return False
         self._sent[i] = call
@@ -269,12 +273,15 @@ class StepRun:
 
     def _next_answer(self) -> tuple[int, Any]:
         """The first answer to come, while some are read here."""
+        limit = self._limit()
         if len(self._cancels) > len(self._sent):
-            ready = self._first_of_both()
+            ready = self._first_of_both(limit)
             if ready is None:
                 return self._ended.get()
+        elif limit is None and len(self._sent) == 1:
+            ready = next(iter(self._sent))
         else:
-            ready = next(iter(self._sent)) if len(self._sent) == 1 else _readable(self._sent)[0]
+            ready = self._first_readable(self._sent, limit)
         call = self._sent.pop(ready)
         try:
             answer = call.answer()
@@ -284,13 +291,25 @@ class StepRun:
         self._remote(ready).note(answer[0])
         return ready, answer
 
-    def _first_of_both(self) -> int | None:
+    def _first_readable(self, sources: Mapping[int, Any], limit: float | None) -> int:
+        """The first to have something to read.
+
+        Raises:
+            OpError: none has within the limit: their tasks hang, or are slow to heed the deadline.
+        """
+        found = _readable(sources, None if limit is None else limit * 1000.0)
+        if not found:
+            self._token.raise_if_cancelled()
+        return found[0]
+
+    def _first_of_both(self, limit: float | None) -> int | None:
         """Wait for an answer to be read here (the number of the piece), or for one by gRPC (None)."""
         bell, self._bell = socket.socketpair()
         try:
             if not self._ended.empty():  # it may have come before there was a bell
                 return None
-            return next((i for i in _readable({**self._sent, -1: bell}) if i >= 0), None)
+            ready = self._first_readable({**self._sent, -1: bell}, limit)
+            return None if ready < 0 else ready
         finally:
             ringing, self._bell = self._bell, None
             bell.close()

@@ -374,9 +374,18 @@ class Connection:
                 before.close()
 
     def send(
-        self, method: str, header: dict[str, Any], values: Sequence[Any], exchange: Exchange | None
+        self,
+        method: str,
+        header: dict[str, Any],
+        values: Sequence[Any],
+        exchange: Exchange | None,
+        limit: float | None = None,
     ) -> SentCall | None:
-        """Call a task of this machine without gRPC, and do not wait; None if that is not possible."""
+        """Call a task of this machine without gRPC, and do not wait; None if that is not possible.
+
+        Raises:
+            DeadlineExceededError: it has not taken the request within ``limit`` seconds.
+        """
         links = self._local
         if links is None:
             return None
@@ -384,7 +393,9 @@ class Connection:
         self.enter()
         call = None
         try:
-            call = links.send(method, message)
+            call = links.send(method, message, limit)
+        except TimeoutError:
+            raise self._late() from None
         finally:
             if call is None:
                 self.leave()
@@ -442,6 +453,17 @@ class Connection:
             ),
         )
 
+    def _late(self) -> errors.OpError:
+        return errors.DeadlineExceededError(
+            None,
+            None,
+            errors.message(
+                f"a call to the task at {self.address} that took too long",
+                "an answer before the deadline",
+                "raise RunOptions(timeout_in_ms=...) or ConfigProto(operation_timeout_in_ms=...)",
+            ),
+        )
+
     def _error(self, problem: Any, method: str) -> errors.OpError:
         code, details, status = problem.code(), problem.details(), _grpc().StatusCode
         if code is status.UNAVAILABLE or (code is status.CANCELLED and self.lost):
@@ -449,15 +471,7 @@ class Connection:
         if code is status.CANCELLED:
             return errors.CancelledError(None, None, f"a call to {self.address} was cancelled")
         if code is status.DEADLINE_EXCEEDED:
-            return errors.DeadlineExceededError(
-                None,
-                None,
-                errors.message(
-                    f"a call to the task at {self.address} that took too long",
-                    "an answer before the deadline",
-                    "raise RunOptions(timeout_in_ms=...) or ConfigProto(operation_timeout_in_ms=...)",
-                ),
-            )
+            return self._late()
         if code is status.UNIMPLEMENTED:
             return errors.FailedPreconditionError(
                 None,

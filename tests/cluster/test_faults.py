@@ -131,6 +131,30 @@ def test_a_worker_that_is_asked_to_end_saves_and_closes_its_session(cluster, tmp
 
 
 @pytest.mark.usefixtures("_network")
+@pytest.mark.parametrize(("method", "together"), [("run", 1), ("run", 2), ("register", 1)])
+def test_a_task_that_heeds_no_deadline_is_not_waited_for(cluster, monkeypatch, method, together):
+    workers, servers = cluster
+    variables = []
+    for i in range(together):
+        with tf.device(f"/job:ps/task:{i}"):
+            variables.append(tf.get_variable(f"v{i}", [], initializer=tf.zeros_initializer()))
+    hung = threading.Event()
+    with tf.Session(workers[0].target) as session:
+        session.run(tf.global_variables_initializer())
+        if method == "run":
+            session.run(variables)
+        for server in servers[:together]:
+            real = getattr(server._task, method)
+            monkeypatch.setattr(server._task, method, lambda *given, real=real: hung.wait(60.0) and real(*given))
+        try:
+            with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms"):
+                session.run(variables, options=tf.RunOptions(timeout_in_ms=200))
+        finally:
+            hung.set()
+        assert session.run(variables) == [0.0] * together
+
+
+@pytest.mark.usefixtures("_network")
 def test_who_uses_a_task_that_leaves_saves_and_lets_go_of_it(cluster, tmp_path, monkeypatch):
     workers, servers = cluster
     with tf.device("/job:ps/task:0"):

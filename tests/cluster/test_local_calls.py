@@ -87,6 +87,17 @@ def test_a_call_that_is_given_up_is_heard_of_and_disturbs_no_other(links, waitin
     assert not links._used
 
 
+def test_a_message_that_is_not_taken_is_given_up(links, waiting):
+    first = links.send("Wait", b"")
+    assert waiting.begun.wait(20.0)
+    with links._lock:
+        links._used.discard(first._link)
+        links._idle.append(first._link)  # the next call goes to a task that reads nothing
+    with pytest.raises(TimeoutError, match="timed out"):
+        links.send("Echo", bytes(20_000_000), 0.2)
+    assert bytes(links.send("Echo", b"next", 5.0).answer()) == b"next"
+
+
 def test_who_does_not_say_the_token_is_not_answered(listener):
     links = LocalLinks(listener.name, ["Echo"], b"another" + TOKEN[7:])
     call = links.send("Echo", b"1")
