@@ -282,3 +282,103 @@ def test_what_layers_add_and_keep_inside_of_a_model_of_ones_own():
         assert sorted(history) == ["loss", "mean"]
         first, second = np.split(model.predict(x, batch_size=4), 2)
         assert not np.allclose(first, second)  # the second batch begins where the first has ended
+
+
+class Attends(K.layers.Layer):
+    """A cell that is told the same constant in each step."""
+
+    def __init__(self, units, **kwargs):
+        self.units = self.state_size = units
+        super().__init__(**kwargs)
+
+    def build(self, input_shape):
+        inputs, constant = input_shape
+        self.kernel = self.add_weight("kernel", (int(inputs[-1]), self.units), initializer="ones")
+        self.fixed = self.add_weight("fixed", (int(constant[-1]), self.units), initializer="ones")
+        self.built = True
+
+    def call(self, inputs, states, constants):
+        b = K.backend
+        output = 0.5 * states[0] + b.dot(inputs, self.kernel) + b.dot(constants[0], self.fixed)
+        return output, [output]
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+def _attended(x, constant, state=0.0):
+    for step in range(x.shape[1]):
+        state = 0.5 * state + x[:, step].sum(-1, keepdims=True) + constant.sum(-1, keepdims=True)
+    return np.repeat(state, 2, axis=1)
+
+
+def test_cells_with_constants():
+    random = np.random.RandomState(0)
+    x, constant, first = random.randn(3, 4, 5), random.randn(3, 2), np.ones((3, 2))
+    with tf.Graph().as_default():
+        a, c, s = K.Input((None, 5)), K.Input((2,)), K.Input((2,))
+        layer = K.layers.RNN(Attends(2))
+        found = K.Model([a, c], layer(a, constants=c)).predict([x, constant])
+        np.testing.assert_allclose(found, _attended(x, constant), rtol=1e-4)
+        with K.utils.CustomObjectScope({"Attends": Attends}):
+            again = K.layers.RNN.from_config(layer.get_config())
+        found = K.Model([a, c], again([a, c])).predict([x, constant])
+        np.testing.assert_allclose(found, _attended(x, constant), rtol=1e-4)
+        with_state = K.layers.RNN(Attends(2))(a, initial_state=s, constants=c)
+        found = K.Model([a, s, c], with_state).predict([x, first, constant])
+        np.testing.assert_allclose(found, _attended(x, constant, np.ones((3, 1))), rtol=1e-4)
+        both = K.layers.Bidirectional(K.layers.RNN(Attends(2)))(a, constants=c)
+        found = K.Model([a, c], both).predict([x, constant])
+        expected = np.concatenate([_attended(x, constant), _attended(x[:, ::-1], constant)], axis=1)
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+        stacked = K.layers.RNN([K.layers.SimpleRNNCell(5), Attends(2)])(a, constants=c)
+        assert K.Model([a, c], stacked).predict([x, constant]).shape == (3, 2)
+        with pytest.raises(ValueError, match="does not support constants"):
+            K.layers.SimpleRNN(2)(a, constants=c)
+
+
+# The values are those of TensorFlow 1.15.5.
+def test_outputs_without_a_loss_have_no_metrics():
+    random = np.random.RandomState(0)
+    x, y = random.randn(10, 3).astype(np.float32), random.randn(10, 4).astype(np.float32)
+
+    def outputs(loss, metrics):
+        a = K.Input((3,))
+        first = K.layers.Dense(4, name="d1", kernel_initializer="ones")(a)
+        second = K.layers.Dense(4, name="d2", kernel_initializer="ones")(first)
+        model = K.Model(a, [first, second])
+        if loss is None:
+            model.add_loss(tf.reduce_mean(first + second))
+        model.compile("rmsprop", loss, metrics=metrics)
+        return model
+
+    with tf.Graph().as_default():
+        model = outputs({"d2": "mse"}, ["mae"])
+        np.testing.assert_allclose(model.train_on_batch(x, y), [81.28, 81.28, 8.191], rtol=1e-3)
+        assert model.metrics_names == ["loss", "d2_loss", "d2_mean_absolute_error"]
+        history = model.fit(x, [y], verbose=0, validation_data=(x, [y])).history
+        assert sorted(history)[:3] == ["d2_loss", "d2_mean_absolute_error", "loss"]
+        model = outputs({"d2": "mse"}, {"d1": "mae", "d2": ["mse", "mae"]})
+        np.testing.assert_allclose(model.train_on_batch(x, y), [81.28, 81.28, 81.28, 8.191], rtol=1e-3)
+        model = outputs(None, ["mae"])
+        assert model.metrics_names == ["loss"]
+        assert sorted(model.fit(x, None, verbose=0).history) == ["loss"]
+
+
+def test_variables_and_placeholders_as_data():
+    b = K.backend
+    with tf.Graph().as_default():
+        a = K.Input((3,))
+        model = K.Model(a, K.layers.Dense(4, kernel_initializer="ones")(a))
+        model.compile(tf.train.GradientDescentOptimizer(0.01), "mse", metrics=["mae"])
+        ones, zeros = b.ones((10, 3)), b.zeros((10, 4))
+        history = model.fit(ones, zeros, epochs=1, steps_per_epoch=2, verbose=0).history
+        np.testing.assert_allclose(history["loss"], [8.822], rtol=1e-3)
+        np.testing.assert_allclose(model.evaluate(ones, zeros, steps=2, verbose=0), [8.301, 2.881], rtol=1e-3)
+        assert model.predict(ones, steps=2).shape == (20, 4)
+        with pytest.raises(ValueError, match="cannot use `validation_split`"):
+            model.fit(ones, zeros, validation_split=0.2, steps_per_epoch=2, verbose=0)
+        target = b.placeholder((10, 4))
+        model.compile("sgd", "mse", target_tensors=[target])
+        value = model.predict(np.ones((10, 3)))[0, 0]
+        np.testing.assert_allclose(model.train_on_batch(np.ones((10, 3)), np.zeros((10, 4))), value**2, rtol=1e-4)

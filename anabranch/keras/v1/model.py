@@ -318,6 +318,11 @@ class Model(Network):
                     "test",
                 )
         elif validation_split:
+            if any(isinstance(one, (tf.Tensor, tf.Variable)) and not state.is_eager() for one in nest.flatten(x)):
+                raise ValueError(
+                    "If your data is in the form of symbolic tensors, you cannot use `validation_split`.\n"
+                    + errors.message("validation_split and tensors of a graph", "arrays", "validation_data=(x, y)")
+                )
             if batch_sources.is_generator(x):
                 raise ValueError(
                     "`validation_split` is not supported for batches.\n"

@@ -75,7 +75,8 @@ def _is_nested(x: Any) -> bool:
 def _array(x: Any) -> Any:
     if isinstance(x, (tf.Tensor, tf.Variable)):
         if not (hasattr(x, "numpy") and state.is_eager()):
-            return tf.expand_dims(x, -1) if isinstance(x, tf.Tensor) and x.shape.ndims == 1 else x
+            x = tf.convert_to_tensor(x)
+            return tf.expand_dims(x, -1) if x.shape.ndims == 1 else x
         x = x.numpy()
     if type(x).__module__.startswith("pandas"):
         x = x.values

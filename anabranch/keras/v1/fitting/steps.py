@@ -46,7 +46,7 @@ class Compiled:
         for i, name in enumerate(self.names):
             made, flags = [], []
             for group, flag in ((plain[i], False), (weighed[i], True)):
-                for one in group:
+                for one in group if self.losses[i] is not None else ():  # without a loss there are no targets
                     metric, label = self._metric(one, i, flag)
                     made.append(metric)
                     flags.append(flag)
@@ -231,6 +231,8 @@ class GraphSteps:
         for i in compiled.trained:
             if given is not None and given[i] is not None:
                 self.targets.append(given[i])
+                if K.is_placeholder(given[i]):
+                    self.fed_targets.append(given[i])
                 continue
             place = self._target(i)
             self.targets.append(place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import anabranch as tf
@@ -341,17 +342,18 @@ class StackedRNNCells(Layer):
 
     def build(self, input_shape: Any) -> None:
         """Make the weights of the cells."""
-        shape = tf.TensorShape(input_shape)
+        fixed = input_shape[1:] if isinstance(input_shape, list) else []
+        shape = tf.TensorShape(input_shape[0] if isinstance(input_shape, list) else input_shape)
         for cell in self.cells:
             if isinstance(cell, Layer) and not cell.built:
-                cell.build(shape)
+                cell.build([shape, *fixed] if fixed and takes_constants(cell) else shape)
                 cell.built = True
             size = getattr(cell, "output_size", cell.state_size)
             size = size[0] if isinstance(size, (list, tuple)) else size
             shape = tf.TensorShape([shape.as_list()[0], *tf.TensorShape(size).as_list()])
         self.built = True
 
-    def call(self, inputs: Any, states: Any, training: Any = None) -> Any:
+    def call(self, inputs: Any, states: Any, constants: Any = None, training: Any = None) -> Any:
         """Compute output and states."""
         nested = (
             states if len(states) == len(self.cells) and isinstance(states[0], (list, tuple)) else self._nest(states)
@@ -360,7 +362,7 @@ class StackedRNNCells(Layer):
         after = []
         for cell, own in zip(self.cells, nested, strict=True):
             own = list(own) if isinstance(own, (list, tuple)) else [own]
-            inputs, new = call_cell(cell, inputs, own, training)
+            inputs, new = call_cell(cell, inputs, own, training, constants)
             after.append(new)
         ordered = after[::-1] if self.reverse_state_order else after
         return inputs, [x for new in ordered for x in new]
@@ -395,10 +397,18 @@ class StackedRNNCells(Layer):
         return cls([registry.deserialize(cell, custom_objects) for cell in config.pop("cells")], **config)
 
 
-def call_cell(cell: Any, inputs: Any, states: list[Any], training: Any) -> tuple[Any, list[Any]]:
+def takes_constants(cell: Any) -> bool:
+    """Whether a cell takes what is the same in all steps."""
+    names = getattr(cell, "_call_arguments", None)
+    return "constants" in (inspect.signature(cell.call).parameters if names is None else names)
+
+
+def call_cell(cell: Any, inputs: Any, states: list[Any], training: Any, constants: Any = None) -> tuple[Any, list[Any]]:
     """One step of a cell, which may be one of the program's own."""
     names = getattr(cell, "_call_arguments", ())
     given = {"training": training} if "training" in names and training is not None else {}
+    if constants and takes_constants(cell):
+        given["constants"] = constants
     output, new = cell.call(inputs, states, **given)
     return output, list(new) if isinstance(new, (list, tuple)) else [new]
 

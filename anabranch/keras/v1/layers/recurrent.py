@@ -59,6 +59,8 @@ class RNN(Layer):
         self._states: list[Any] | None = None
         self.state_spec: Any = None
         self.constants_spec: Any = None
+        self._constants = 0
+        """How many of its inputs are constants, which stand last."""
 
     @property
     def states(self) -> Any:
@@ -76,7 +78,9 @@ class RNN(Layer):
         self.input_spec = InputSpec(ndim=len(sizes))
         step = (sizes[1] if self.time_major else sizes[0], *sizes[2:])
         if isinstance(self.cell, Layer) and not self.cell.built:
-            self._build_cell(tf.TensorShape(step))
+            fixed = input_shape[len(input_shape) - self._constants :] if isinstance(input_shape, list) else []
+            shapes = [tf.TensorShape(step), *map(tf.TensorShape, fixed)]
+            self._build_cell(shapes if fixed and cells.takes_constants(self.cell) else shapes[0])
         if self.stateful:
             self._known_batch = sizes[1 if self.time_major else 0]
             self.reset_states()
@@ -100,14 +104,15 @@ class RNN(Layer):
             count = len(self._state_sizes())
             given = list(inputs)
             inputs, rest = given[0], given[1:]
-            fixed = len(rest) - count if constants is None and len(rest) > count else 0
+            if constants is None and self._constants:  # known from a call before, or from the config
+                rest, constants = rest[: -self._constants], rest[-self._constants :]
+            elif constants is None and len(rest) > count:
+                rest, constants = rest[:count], rest[count:]
             if rest and initial_state is None:
-                initial_state = rest[:count]
-            if fixed:
-                constants = rest[count:]
+                initial_state = rest
         starts = [] if initial_state is None else nest.flatten(initial_state)
         fixed_inputs = [] if constants is None else nest.flatten(constants)
-        self._starts, self._constants = len(starts), len(fixed_inputs)
+        self._constants = len(fixed_inputs)
         if starts or fixed_inputs:
             return super().__call__([inputs, *starts, *fixed_inputs], **kwargs)
         return super().__call__(inputs, **kwargs)
@@ -117,9 +122,8 @@ class RNN(Layer):
         starts: list[Any] = []
         constants: list[Any] = []
         if isinstance(inputs, (list, tuple)):
-            rest = list(inputs[1:])
-            count = len(self._state_sizes())
-            starts, constants = (rest[:count], rest[count:]) if len(rest) >= count else ([], rest)
+            first_constant = len(inputs) - self._constants
+            starts, constants = list(inputs[1:first_constant]), list(inputs[first_constant:])
             inputs = inputs[0]
         if isinstance(mask, (list, tuple)):
             mask = mask[0]
@@ -128,14 +132,19 @@ class RNN(Layer):
         if not starts:
             starts = list(self._states) if self.stateful and self._states else self.get_initial_state(inputs)
         starts = [tf.cast(tf.convert_to_tensor(x), inputs.dtype) for x in starts]
-        takes_constants = "constants" in getattr(self.cell, "_call_arguments", ())
+        if constants and not cells.takes_constants(self.cell):
+            raise ValueError(
+                "RNN cell does not support constants\n"
+                + errors.message(
+                    f"{len(constants)} constants for {type(self.cell).__name__}",
+                    "a cell whose call takes them",
+                    "def call(self, inputs, states, constants): ...",
+                )
+            )
 
         def step(x: Any, states: Any) -> Any:
-            if constants and takes_constants:
-                own = states[: len(states) - len(constants)]
-                output, new = self.cell.call(x, own, constants=states[len(own) :])
-                return output, nest.flatten(new)
-            output, new = call_cell(self.cell, x, list(states), training)
+            own = list(states[: len(states) - len(constants)])
+            output, new = call_cell(self.cell, x, own, training, list(states[len(own) :]))
             return output, nest.flatten(new)
 
         # Dropout's masks are drawn here, so that all steps of the loop use the same.
@@ -230,6 +239,7 @@ class RNN(Layer):
             **super().get_config(),
             **{name: getattr(self, name) for name in own},
             **({"zero_output_for_mask": True} if self.zero_output_for_mask else {}),
+            **({"num_constants": self._constants} if self._constants else {}),
             "cell": registry.serialize(self.cell),
         }
 
@@ -240,7 +250,10 @@ class RNN(Layer):
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """The layer that a config describes."""
         config = dict(config)
-        return cls(registry.deserialize(config.pop("cell"), custom_objects), **config)
+        constants = config.pop("num_constants", None) or 0
+        layer = cls(registry.deserialize(config.pop("cell"), custom_objects), **config)
+        layer._constants = constants
+        return layer
 
 
 _OF_LAYER = ("return_sequences", "return_state", "go_backwards", "stateful", "unroll", "time_major")

@@ -137,6 +137,7 @@ class Bidirectional(Wrapper):
         self.return_sequences, self.return_state = layer.return_sequences, layer.return_state
         self.supports_masking = True
         self._initial_weights = weights
+        self._constants = 0
 
     def _check_pair(self) -> None:
         forward, backward = self.forward_layer, self.backward_layer
@@ -161,11 +162,12 @@ class Bidirectional(Wrapper):
     def build(self, input_shape: Any = None) -> None:
         """Make the weights of both layers."""
         shape = input_shape[0] if isinstance(input_shape, list) else input_shape
+        fixed = input_shape[len(input_shape) - self._constants :] if isinstance(input_shape, list) else []
         for layer in (self.forward_layer, self.backward_layer):
             if not layer.built:
-                layer._known_batch = K.dims(shape)[0]
+                layer._known_batch, layer._constants = K.dims(shape)[0], self._constants
                 with tf.name_scope(layer.name):
-                    layer.build(shape)
+                    layer.build([shape, *fixed] if fixed else shape)
                 layer.built = True
         self.built = True
 
@@ -173,7 +175,9 @@ class Bidirectional(Wrapper):
         rest = nest.flatten(initial_state) if initial_state is not None else []
         if isinstance(inputs, (list, tuple)):
             inputs, rest = inputs[0], [*inputs[1:], *rest]
-        rest += nest.flatten(constants) if constants is not None else []
+        fixed = nest.flatten(constants) if constants is not None else []
+        self._constants = len(fixed)
+        rest = [*rest, *fixed]
         return super().__call__([inputs, *rest] if rest else inputs, **kwargs)
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
@@ -184,8 +188,11 @@ class Bidirectional(Wrapper):
             given["mask"] = mask
         pair = [inputs, inputs]
         if isinstance(inputs, (list, tuple)):
-            half = (len(inputs) - 1) // 2
-            pair = [[inputs[0], *inputs[1 : 1 + half]], [inputs[0], *inputs[1 + half :]]]
+            end = len(inputs) - self._constants
+            half, fixed = (end - 1) // 2, inputs[end:]
+            pair = [[inputs[0], *inputs[1 : 1 + half], *fixed], [inputs[0], *inputs[1 + half : end], *fixed]]
+        for layer in (self.forward_layer, self.backward_layer):
+            layer._constants = self._constants
         y, back = (
             layer.call(x, **given) for layer, x in zip((self.forward_layer, self.backward_layer), pair, strict=True)
         )
