@@ -44,7 +44,9 @@ from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.passing import is_transparent_read
+from anabranch.core.graph.random_seed import count_more, counted_as
 from anabranch.core.values import dtypes, shapes
+from anabranch.ops.shared import gradient_counts
 
 
 @public("UnconnectedGradients")
@@ -390,11 +392,15 @@ class Walk:
                 wanted = [is_differentiable(tensor) and tensor.op in self.waiting for tensor in inputs]
                 returned = hooks.control_flow_gradient(op, grads, wanted, self.options)
             else:
-                returned = registry.call(rule, op, grads)
+                number = None if rule.of_user else gradient_counts.operations(op, grads)
+                with contextlib.nullcontext() if number is None else counted_as(number):
+                    returned = registry.call(rule, op, grads)
             input_gradients = checked(op, rule, returned, len(inputs))
             if self.options.gate and sum(gradient is not None for gradient in input_gradients) > 1:
                 with graph.device(None), graph.colocate_with(None, ignore_existing=True):
                     input_gradients = gated(graph, input_gradients)
+            if self.options.gate and not rule.of_user:
+                count_more(gradient_counts.behind_gate(op))
         for tensor, gradient in zip(inputs, input_gradients, strict=True):
             if gradient is not None:
                 self._add(tensor, gradient)

@@ -21,6 +21,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import control_dependencies, name_scope
+from anabranch.core.graph.random_seed import OperationCount, count_more, counted_as
 from anabranch.core.graph.static_value import constant_value
 from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.shapes import TensorShape
@@ -63,6 +64,15 @@ def vector(*parts: Any) -> Any:
             return tensors[0] if len(tensors) == 1 else build("ConcatV2", tensors, 0)
         known += dims.ravel().tolist()
     return np.array(known, np.int32)
+
+
+def drawn_shape(n: Any, *parameters: Tensor) -> Any:
+    """Shape of ``n`` draws for a batch of parameters."""
+    counted = OperationCount()
+    raw, batch = broadcast_shape(*parameters)
+    shape = vector([n] if isinstance(n, int) else build("ExpandDims", n, 0), batch)
+    counted.set(3 if raw is not None and None not in raw else 2 + 2 * len(parameters))
+    return shape
 
 
 def dynamic_shape(x: Tensor) -> Any:
@@ -319,6 +329,7 @@ class Distribution:
         """Samples ``[*sample_shape, *batch_shape, *event_shape]``."""
         with self._scope(name, sample_shape):
             wanted = convert_to_tensor(sample_shape, dtypes.int32, name="sample_shape")
+            count_more(wanted.shape.ndims == 0)  # as a vector
             known = partial_value(wanted)
             if isinstance(known, np.ndarray):
                 lead: Any = [int(item) for item in known.ravel()]
@@ -329,8 +340,11 @@ class Distribution:
             if isinstance(count, int) and not type(self)._sample_n.__module__.startswith("anabranch."):
                 count = np.int32(count)  # as in TensorFlow: a program's class may compare it, or ask for its dtype
             drawn = self._unmapped_sample_n(count, seed)
-            samples = self._mapped(build("Reshape", drawn, vector(lead, _tail(drawn))))
-            batch, event = self._batch()[0], self._event()[0]
+            with counted_as(8, captures=False):
+                samples = build("Reshape", drawn, vector(lead, _tail(drawn)))
+            samples = self._mapped(samples)
+            with counted_as(0, captures=False):
+                batch, event = self._batch()[0], self._event()[0]
             if isinstance(lead, list) and batch is not None and event is not None:
                 samples.set_shape([*lead, *batch, *event])
             return samples

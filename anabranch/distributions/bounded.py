@@ -9,16 +9,17 @@ import numpy as np
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.distributions import checks
 from anabranch.distributions.base import (
     FULLY_REPARAMETERIZED,
     Distribution,
     broadcast_shape,
+    drawn_shape,
     floats,
     nan,
     new_seed,
     number,
-    vector,
 )
 from anabranch.distributions.checks import checked
 from anabranch.ops.random.public import random_gamma, random_uniform
@@ -51,6 +52,7 @@ class Uniform(Distribution):
                 validate_args,
                 checks.less(tensors["low"], tensors["high"], "uniform not defined when low >= high."),
             )
+            count_more(2)  # each passed on
         super().__init__(
             self._low.dtype.base,
             FULLY_REPARAMETERIZED,
@@ -80,7 +82,7 @@ class Uniform(Distribution):
         return broadcast_shape(self._low, self._high)
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
-        drawn = random_uniform(vector(_count(n), self._batch()[1]), 0.0, 1.0, self._dtype, seed)
+        drawn = random_uniform(drawn_shape(n, self._low, self._high), 0.0, 1.0, self._dtype, seed)
         return self._low + self.range() * drawn
 
     def _prob(self, x: Any) -> Any:
@@ -163,6 +165,7 @@ class Beta(Distribution):
 
     def _both(self) -> tuple[Any, Any]:
         ones = build("OnesLike", self._total)
+        count_more(5)  # once for each
         return self._one * ones, self._zero * ones
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
@@ -233,6 +236,7 @@ class Gamma(Distribution):
                 checked(tensors[key], validate_args, checks.positive(tensors[key], f"{key} must be positive"))
                 for key in ("concentration", "rate")
             )
+            count_more(2)  # each passed on
         self._begin(validate_args, allow_nan_stats, parameters, name)
 
     def _begin(self, validate_args: bool, allow_nan_stats: bool, parameters: dict[str, Any], name: str) -> None:
@@ -316,7 +320,7 @@ class Exponential(Gamma):
     def _sample_n(self, n: Any, seed: int | None) -> Any:
         # Open at 0, where the logarithm would be infinite.
         least = float(np.finfo(self._dtype.np).tiny)
-        drawn = random_uniform(vector(_count(n), self._batch()[1]), least, 1.0, self._dtype, seed)
+        drawn = random_uniform(drawn_shape(n, self._rate), least, 1.0, self._dtype, seed)
         return -build("Log", drawn) / self._rate
 
     def _log_prob(self, x: Any) -> Any:

@@ -9,6 +9,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more, counted_as
 from anabranch.core.values import dtypes
 from anabranch.distributions import checks
 from anabranch.distributions.base import (
@@ -16,6 +17,7 @@ from anabranch.distributions.base import (
     Distribution,
     assert_that,
     broadcast_shape,
+    drawn_shape,
     dynamic_shape,
     floats,
     number,
@@ -96,12 +98,14 @@ class Bernoulli(Distribution):
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
         kind = self._probs.dtype.base
-        drawn = random_uniform(vector(_count(n), self._batch()[1]), 0.0, 1.0, kind, seed)
+        drawn = random_uniform(drawn_shape(n, self._logits), 0.0, 1.0, kind, seed)
         return build("Cast", build("Less", drawn, self._probs), DstT=self._dtype)
 
     def _log_prob(self, event: Any) -> Any:
         event = checked(event, self._validate_args, *checks.classes(event, dtypes.bool))
         event = build("Cast", event, DstT=self._logits.dtype.base)
+        same = event.shape.is_fully_defined() and self._logits._shape == event._shape
+        count_more(8 if same else 16)  # the formula for all sizes of the logits, spread over shapes that are not known
         # -log(1 + exp(logits)) for 0, -log(1 + exp(-logits)) for 1.
         return event * self._logits - build("Softplus", self._logits)
 
@@ -134,6 +138,7 @@ class Categorical(Distribution):
         parameters = dict(locals())
         with name_scope(name):
             self._logits, self._probs = logits_and_probs(logits, probs, True, validate_args, "Categorical")
+            count_more(7)  # numbers of axes and classes, and the shape of the batch
         super().__init__(
             dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, [self._logits, self._probs], name
         )
@@ -161,10 +166,13 @@ class Categorical(Distribution):
         return None if raw is None else raw[:-1], dynamic_shape(self._logits)[:-1]
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
-        rows = build("Reshape", self._logits, vector([-1], dynamic_shape(self._logits)[-1:]))
+        with counted_as(0 if self._logits.shape.ndims == 2 else 3, captures=False):
+            rows = build("Reshape", self._logits, vector([-1], dynamic_shape(self._logits)[-1:]))
         wide = self._dtype if self._dtype == dtypes.int64 else dtypes.int32
-        drawn = build("Transpose", multinomial(rows, n, seed, output_dtype=wide), [1, 0])
-        samples = build("Reshape", drawn, vector(_count(n), self._batch()[1]))
+        drawn = multinomial(rows, n, seed, output_dtype=wide)
+        with counted_as(7, captures=False):
+            turned = build("Transpose", drawn, [1, 0])
+            samples = build("Reshape", turned, vector(_count(n), self._batch()[1]))
         return samples if wide == self._dtype else build("Cast", samples, DstT=self._dtype)
 
     def _class(self, k: Any) -> Any:
@@ -174,6 +182,12 @@ class Categorical(Distribution):
 
     def _log_prob(self, k: Any) -> Any:
         k = self._class(k)
+        batch = None if self._logits._shape is None else self._logits._shape[:-1]
+        same = k.shape.is_fully_defined() and k._shape == batch
+        with counted_as(3 if same else 19, captures=False):
+            return self._logarithm(k)
+
+    def _logarithm(self, k: Any) -> Any:
         inside = build(
             "LogicalAnd",
             build("GreaterEqual", k, number(0, k)),
@@ -199,6 +213,7 @@ class Categorical(Distribution):
 
     def _entropy(self) -> Any:
         logarithm = log_softmax(self._logits)
+        count_more(-1)  # of what is at hand
         return -build("Sum", build("MulNoNan", logarithm, build("Exp", logarithm)), [-1])
 
     def _mode(self) -> Any:

@@ -10,15 +10,16 @@ import numpy as np
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.distributions import checks
 from anabranch.distributions.base import (
     FULLY_REPARAMETERIZED,
     Distribution,
     broadcast_shape,
+    drawn_shape,
     floats,
     new_seed,
     number,
-    vector,
 )
 from anabranch.distributions.checks import checked
 from anabranch.ops.random.public import random_gamma, random_normal, random_uniform
@@ -35,6 +36,7 @@ class LocationScale(Distribution):
             parameters = floats(type(self).__name__, **values)
             scale = parameters["scale"]
             parameters["scale"] = checked(scale, validate_args, checks.positive(scale, "scale must be positive"))
+            count_more(len(parameters))  # each passed on
             return parameters
 
     @property
@@ -93,8 +95,7 @@ class Normal(LocationScale):
         )
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
-        shape = vector([n] if isinstance(n, int) else build("ExpandDims", n, 0), self._batch()[1])
-        drawn = random_normal(shape, 0.0, 1.0, self._dtype, seed)
+        drawn = random_normal(drawn_shape(n, self._loc, self._scale), 0.0, 1.0, self._dtype, seed)
         return drawn * self._scale + self._loc
 
     def _log_prob(self, x: Any) -> Any:
@@ -173,7 +174,7 @@ class Laplace(LocationScale):
         # Open at -1, where the logarithm would be infinite.
         real: Any = self._dtype.np
         least = float(np.nextafter(real.type(-1.0), real.type(0.0)))
-        shape = vector([n] if isinstance(n, int) else build("ExpandDims", n, 0), self._batch()[1])
+        shape = drawn_shape(n, self._loc, self._scale)
         drawn = random_uniform(shape, least, 1.0, self._dtype, seed)
         return self._loc - self._scale * build("Sign", drawn) * build("Log1p", -build("Abs", drawn))
 
@@ -246,7 +247,7 @@ class StudentT(LocationScale):
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
         count = [n] if isinstance(n, int) else build("ExpandDims", n, 0)
-        normal = random_normal(vector(count, self._batch()[1]), 0.0, 1.0, self._dtype, seed)
+        normal = random_normal(drawn_shape(n, self._df, self._loc, self._scale), 0.0, 1.0, self._dtype, seed)
         df = self._spread(self._df)
         gamma = random_gamma(count, 0.5 * df, 0.5, self._dtype, new_seed(seed, "student_t"))
         return normal * build("Rsqrt", gamma / df) * self._scale + self._loc

@@ -8,6 +8,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import control_dependencies, name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.losses.weighted import checked_weights
 from anabranch.ops.array.cast import ones_like
 from anabranch.ops.array.sources import no_op
@@ -22,6 +23,7 @@ def assert_broadcastable(weights: Any, values: Any) -> Any:
     with name_scope(None, "assert_broadcastable", [weights, values]) as scope:
         weights, values = convert_to_tensor(weights, name="weights"), convert_to_tensor(values, name="values")
         checked = checked_weights(weights, values)
+        count_more(-1)  # the operation below is among them
         if checked is weights:
             return no_op("static_check_success")
         with control_dependencies([checked]):

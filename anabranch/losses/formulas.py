@@ -289,7 +289,7 @@ def mean_pairwise_squared_error(
         terms = build("Mul", 2.0, build("Sub", first, second))
         weighted = build("Mul", terms, cast(weights, terms.dtype.base))
         loss: Tensor = reduce_sum(weighted, name="value")
-        count_more(31)  # TensorFlow checks the weights, and counts pairs anew
+        count_more(26)  # TensorFlow checks the weights, and counts pairs anew
         add_loss(loss, loss_collection)
         return loss
 
@@ -353,6 +353,7 @@ def softmax_cross_entropy(
             labels = labels * (1 - label_smoothing) + label_smoothing / classes
         labels = stop_gradient(labels, name="labels_stop_gradient")
         losses = softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits, name="xentropy")
+        count_more(not hasattr(weights, "graph"))  # twice in TensorFlow
         weights = squeezed_last(convert_to_tensor(weights), losses)
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
@@ -378,6 +379,7 @@ def sparse_softmax_cross_entropy(
     """
     _required(labels=labels, logits=logits)
     with name_scope(scope, "sparse_softmax_cross_entropy_loss", (logits, labels, weights)) as scope:
+        count_more(not hasattr(weights, "graph"))  # twice in TensorFlow
         labels, logits, weights = (convert_to_tensor(item) for item in (labels, logits, weights))
         if labels.shape.ndims is None or labels.shape.ndims == logits.shape.ndims:
             per_class = reduce_sum(logits, -1)

@@ -11,7 +11,7 @@ from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import control_dependencies, name_scope
-from anabranch.core.graph.random_seed import count_more
+from anabranch.core.graph.random_seed import count_more, counted_as
 from anabranch.core.values import dtypes
 from anabranch.losses.collected import add_loss
 from anabranch.ops.array.cast import cast, ones_like
@@ -68,6 +68,7 @@ def checked_weights(weights: Tensor, values: Tensor) -> Tensor:
     """
     ours, theirs = weights.shape, values.shape
     if ours.ndims == 0:
+        count_more(_asked(weights, values))
         return weights
     if ours.ndims is not None and theirs.ndims is not None:
         pairs = list(zip(ours.as_list(), theirs.as_list(), strict=False))
@@ -83,6 +84,7 @@ def checked_weights(weights: Tensor, values: Tensor) -> Tensor:
                 )
             )
         if all(a == 1 or (a is not None and a == b) for a, b in pairs):
+            count_more(_asked(weights, values))
             return weights
 
     def fits() -> Tensor:
@@ -90,16 +92,29 @@ def checked_weights(weights: Tensor, values: Tensor) -> Tensor:
         ones = build("LogicalOr", equal(w, ones_like(w)), equal(w, v))
         return reduce_all(ones)
 
-    same_rank = equal(rank(weights), rank(values))
-    scalar = equal(rank(weights), 0)
-    if ours.ndims is not None and ours.ndims == theirs.ndims:
-        valid = fits()
-    else:
-        valid = cond(scalar, lambda: constant(True), lambda: cond(same_rank, fits, lambda: constant(False)))
-    message = ["weights can not be broadcast to values. weights.shape=", shape(weights), "values.shape=", shape(values)]
-    with control_dependencies([assert_(valid, message)]):
-        checked: Tensor = identity(weights)
-        return checked
+    with counted_as(_asked(weights, values), captures=False):
+        same_rank = equal(rank(weights), rank(values))
+        scalar = equal(rank(weights), 0)
+        if ours.ndims is not None and ours.ndims == theirs.ndims:
+            valid = fits()
+        else:
+            valid = cond(scalar, lambda: constant(True), lambda: cond(same_rank, fits, lambda: constant(False)))
+        text = "weights can not be broadcast to values. weights.shape="
+        message = [text, shape(weights), "values.shape=", shape(values)]
+        with control_dependencies([assert_(valid, message)]):
+            checked: Tensor = identity(weights)
+            return checked
+
+
+def _known(values: Tensor) -> Any:
+    return values.shape.as_list() if values.shape.is_fully_defined() else None
+
+
+def _asked(weights: Tensor, values: Tensor) -> int:
+    """How many operations TensorFlow's check of weights is: shapes and ranks alone, or conditionals as well."""
+    ours, theirs = weights.shape, values.shape
+    scalar = ours.ndims == 0 and theirs.ndims is not None
+    return 5 if scalar or (ours.is_fully_defined() and theirs.is_fully_defined()) else 63
 
 
 def squeezed_last(bigger: Tensor, smaller: Tensor) -> Tensor:
@@ -133,10 +148,15 @@ def fitted_weights(weights: Tensor, values: Tensor) -> Tensor:
     return squeezed_last(fitted, values) if ours is None or ours > 1 else fitted
 
 
+def _ones(losses: Tensor) -> Any:
+    """Ones for the losses, which no gradient reaches."""
+    return build("Fill", shape(losses), constant(1.0, losses.dtype.base))
+
+
 def _present(losses: Tensor, weights: Tensor) -> Tensor:
     """Number of losses whose weight is not 0, as a float."""
     counted = cast(not_equal(weights, 0.0), losses.dtype.base)
-    return reduce_sum(build("Mul", ones_like(losses), counted), name="num_present")
+    return reduce_sum(build("Mul", _ones(losses), counted), name="num_present")
 
 
 @public("losses.compute_weighted_loss")
@@ -161,6 +181,7 @@ def compute_weighted_loss(
         A scalar, or a tensor of the shape of the losses with NONE; of the dtype of the losses.
     """
     Reduction.validate(reduction)
+    made = not hasattr(weights, "graph")  # a constant of them, which TensorFlow makes twice
     with name_scope(scope, "weighted_loss", (losses, weights)):
         losses = convert_to_tensor(losses)
         given = losses.dtype.base
@@ -170,20 +191,21 @@ def compute_weighted_loss(
         loss: Tensor = build("Mul", wide, weights)
         if reduction != Reduction.NONE:
             total = reduce_sum(loss)
+            if reduction != Reduction.SUM:
+                total = reduce_sum(total)  # of one number: TensorFlow's graph has it, and its gradient
             if reduction == Reduction.SUM:
                 loss = total
             elif reduction == Reduction.MEAN:
-                loss = quotient(total, reduce_sum(build("Mul", ones_like(wide), weights)))
+                loss = quotient(total, reduce_sum(build("Mul", _ones(wide), weights)))
             elif reduction == Reduction.SUM_OVER_BATCH_SIZE:
                 loss = quotient(total, cast(size(losses), wide.dtype.base))
             else:
                 loss = quotient(total, _present(wide, weights))
         loss = cast(loss, given)
-        # TensorFlow asks for more shapes, and more often whether weights are there.
-        counting = reduction == Reduction.SUM_BY_NONZERO_WEIGHTS
-        if weights.shape.ndims == 0:
-            count_more(17 if counting else 8 if reduction in (Reduction.MEAN, Reduction.SUM_OVER_BATCH_SIZE) else 6)
-        elif counting and weights.shape.is_fully_defined() and losses.shape.is_fully_defined():
-            count_more(7 if weights.shape.as_list() == losses.shape.as_list() else 16)
+        # TensorFlow checks the weights again where it counts those that are not 0.
+        count_more(made)
+        if reduction == Reduction.SUM_BY_NONZERO_WEIGHTS:
+            alike = weights.shape.is_fully_defined() and weights.shape.as_list() == _known(losses)
+            count_more(0 if alike and weights.shape.ndims else 4 + _asked(weights, losses))
         add_loss(loss, loss_collection)
         return loss

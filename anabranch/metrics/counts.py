@@ -10,6 +10,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dtypes
 from anabranch.metrics.state import Pair, finished, matched, metric_variable, ratio, read, spread_weights
 from anabranch.ops.array.cast import cast, ones_like
@@ -43,9 +44,13 @@ def counted(kind: str, labels: Any, predictions: Any, weights: Any, where_to: tu
         label, prediction = KINDS[kind]
         holding = build("LogicalAnd", _holds(labels, label), _holds(predictions, prediction))
         count = metric_variable([], dtypes.float32, "count")
+        count_more(5 - (not label) - (not prediction))  # comparisons with constants, and of dtypes
         values = cast(holding, dtypes.float32)
         if weights is not None:
-            values = build("Mul", values, spread_weights(weights, values))
+            spread = spread_weights(weights, values)
+            known = values.shape.is_fully_defined() and spread.shape.is_fully_defined()
+            count_more(5 if known and spread.shape == values.shape else -4)
+            values = build("Mul", values, spread)
         value = read(count)
         return finished(build("Identity", value), count.assign_add(reduce_sum(values)), *where_to)
 
@@ -297,6 +302,8 @@ def _share(missed: str, labels: Any, predictions: Any, weights: Any) -> Pair:
     """Right predictions among them and those that are counted as ``missed``, so far and with the batch."""
     hits, hit = counted("true_positives", labels, predictions, weights, (None, None), None)
     misses, miss = counted(missed, labels, predictions, weights, (None, None), None)
+    given = (convert_to_tensor(item) for item in (labels, predictions) if hasattr(item, "dtype"))
+    count_more(10 - sum(item.dtype.base != dtypes.bool_ for item in given))  # selections; both are cast once
     return ratio(hits, build("AddV2", hits, misses), "value"), ratio(hit, build("AddV2", hit, miss), "update_op")
 
 

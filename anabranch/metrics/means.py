@@ -8,6 +8,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.public_scopes import control_dependencies
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dtypes
 from anabranch.metrics.state import Pair, finished, matched, metric_variable, ratio, read, spread_weights
 from anabranch.ops.array.cast import cast, ones_like
@@ -48,6 +49,7 @@ def mean(
         added = total.assign_add(reduce_sum(values))
         with control_dependencies([values]):
             counted = count.assign_add(number)
+        count_more(4)  # a count of at least 0, for each of the two
         value = ratio(read(total), read(count), "value")
         return finished(value, ratio(added, counted, "update_op"), metrics_collections, updates_collections)
 
@@ -83,6 +85,7 @@ def mean_tensor(
         added = total.assign_add(values)
         with control_dependencies([values]):
             counted = count.assign_add(number)
+        count_more(4)  # a count of at least 0, for each of the two
         value = ratio(read(total), read(count), "value")
         return finished(value, ratio(added, counted, "update_op"), metrics_collections, updates_collections)
 
@@ -223,6 +226,7 @@ def mean_relative_error(
     """
     labels, predictions = matched(labels, predictions, dtypes.float32)
     normalizer, predictions = matched(normalizer, predictions, dtypes.float32)
+    count_more(4)  # zeros where the normalizer is 0 are selected
     values = ratio(build("Abs", build("Sub", labels, predictions)), normalizer)
     return mean(values, weights, metrics_collections, updates_collections, name or "mean_relative_error")
 

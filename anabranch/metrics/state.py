@@ -10,6 +10,7 @@ from anabranch.core.graph.builder import current_builder, require_graph
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.random_seed import counted_as
 from anabranch.core.values import dtypes
 from anabranch.core.values.shapes import TensorShape
 from anabranch.losses.weighted import checked_weights, fitted_weights, squeezed_last
@@ -61,6 +62,9 @@ def finished(value: Tensor, update: Tensor, metrics_collections: Any, updates_co
 def spread_weights(weights: Any, values: Tensor, dtype: Any = dtypes.float32) -> Tensor:
     """Weights in the shape of the values."""
     weights = fitted_weights(cast(convert_to_tensor(weights), dtype), values)
+    if weights.shape.is_fully_defined() and values.shape.is_fully_defined() and weights.shape == values.shape:
+        with counted_as(0):
+            return build("Mul", checked_weights(weights, values), ones_like(values, dtype=dtype))
     return build("Mul", checked_weights(weights, values), ones_like(values, dtype=dtype))
 
 

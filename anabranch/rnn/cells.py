@@ -184,6 +184,7 @@ def product(inputs: Sequence[Any], kernel: Any, bias: Any = None) -> Any:
 
 def split(x: Any, count: int) -> list[Any]:
     """Equal parts along axis 1."""
+    count_more(1)  # the number of parts, or the axis of its own
     parts = build("Split", constant(1), x, num_split=count)
     return list(parts) if isinstance(parts, (list, tuple)) else [parts]
 

@@ -284,6 +284,7 @@ def _over_time(
         swap_memory=swap_memory,
         name="while",
     )
+    count_more(-1)
     outputs = []
     for held, form, size, kind in zip(written, forms, sizes, kinds, strict=True):
         with name_scope(None, "TensorArrayStack"):  # TensorFlow's names, which programs fetch

@@ -9,6 +9,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public, publish_as
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import shapes
 from anabranch.ops.nn.windows.public_convolution import convolution
 from anabranch.rnn.cells import (
@@ -104,6 +105,7 @@ class ConvLSTMCell(RNNCell):
                 start = Constant(0.0, dtype=dtype)
                 bias = get_variable("biases", [4 * self._output_channels], dtype, initializer=start)
                 gates = gates + bias
+        count_more(1)  # the number of parts
         i, j, f, o = build("Split", constant(axis), gates, num_split=4)
         new = sigmoid(f + constant(self._forget_bias, dtype)) * cell + sigmoid(i) * tanh(j)
         output = tanh(new) * sigmoid(o)

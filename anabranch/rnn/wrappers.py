@@ -16,8 +16,10 @@ from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.graph.random_seed import get_seed
+from anabranch.core.graph.random_seed import count_more, get_seed
+from anabranch.core.graph.static_value import constant_value
 from anabranch.core.values import nest
+from anabranch.ops.nn.bias_and_response import dropout
 from anabranch.rnn.cells import LSTMStateTuple, RNNCell, assert_like_rnncell, concat, product
 from anabranch.variables.initializers import RandomUniform, Zeros
 from anabranch.variables.scope import get_variable, variable_scope
@@ -181,6 +183,8 @@ class DropoutWrapper(_Wrapper):
         self._input_keep = _probability("input_keep_prob", input_keep_prob)
         self._output_keep = _probability("output_keep_prob", output_keep_prob)
         self._state_keep = _probability("state_keep_prob", state_keep_prob)
+        given = (input_keep_prob, output_keep_prob, state_keep_prob)
+        count_more(sum(not isinstance(keep, Tensor) for keep in given))  # TensorFlow makes tensors of them
         self._variational = variational_recurrent
         self._seed = seed
         self._masks: dict[str, Any] = {}
@@ -225,7 +229,8 @@ class DropoutWrapper(_Wrapper):
                 dropped.append(value)
                 continue
             if mask is None:
-                mask = _uniform(build("Shape", value), value.dtype.base, self._salted(f"{salt}_{i}"))
+                dropped.append(dropout(value, keep, seed=self._salted(f"{salt}_{i}")))
+                continue
             rate = convert_to_tensor(keep, value.dtype.base)
             made = (value / rate) * build("Floor", mask + rate)
             made.set_shape(value.shape)
@@ -254,7 +259,12 @@ def _chosen(visit: Callable[[Any], Any], state: Any) -> list[bool]:
 
 
 def _probability(name: str, value: Any) -> Any:
-    if isinstance(value, Tensor) or hasattr(value, "value"):
+    if isinstance(value, Tensor):
+        known = constant_value(value)
+        if known is None:
+            return value
+        value = known
+    elif hasattr(value, "value"):
         return value
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()

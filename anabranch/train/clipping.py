@@ -11,6 +11,8 @@ from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.indexed_slices import IndexedSlices
+from anabranch.core.graph.random_seed import count_more, counted_as
+from anabranch.core.graph.tensor import Tensor
 
 
 def _values(tensor: Any) -> Any:
@@ -46,6 +48,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         over = _all_axes(values) if axes is None else axes
         squares = build("Sum", build("Mul", values, values), over, keep_dims=True)
         positive = build("Greater", squares, 0)
+        count_more(2)  # shape and value of the ones
         # The root of zero has no gradient: the root is taken of one there.
         safe = build("Select", positive, squares, build("OnesLike", squares))
         norm = build("Select", positive, build("Sqrt", safe), squares)
@@ -63,7 +66,8 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
 def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any:
     """``t * clip_norm / max(l2norm(t) / size(t), clip_norm)``; shape and dtype of ``t``."""
     builder = current_builder()
-    with builder.name_scope(name or "clip_by_average_norm"):
+    number = 16 if isinstance(clip_norm, Tensor) else 18
+    with builder.name_scope(name or "clip_by_average_norm"), counted_as(number):
         values = _values(t)
         count = build("Cast", build("Size", values), DstT=values.dtype)
         inverse = build("Rsqrt", build("Sum", build("Mul", values, values), _all_axes(values)))
@@ -123,6 +127,7 @@ def clip_by_global_norm(
         scale = build("Mul", limit, build("Minimum", build("RealDiv", one, norm), build("RealDiv", one, limit)))
         # 0 * inf is NaN and 0 * finite is 0: whatever the scale, a norm that is not finite shows in every tensor.
         scale = build("Add", scale, build("Sub", norm, norm))
+        count_more(2 if isinstance(clip_norm, Tensor) else 3)  # TensorFlow selects
         clipped: list[Any] = []
         for i, t in enumerate(tensors):
             if t is None:

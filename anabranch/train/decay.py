@@ -13,6 +13,8 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more, counted_as
+from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import dtypes
 from anabranch.ops.array.cast import cast
 from anabranch.ops.random.public import random_normal
@@ -91,6 +93,7 @@ def inverse_time_decay(
         progress = cast(global_step, dtype) / steps
         if staircase:
             progress = build("Floor", progress)
+        count_more(1)
         return build("RealDiv", rate, 1 + factor * progress, name=scope)
 
 
@@ -120,6 +123,7 @@ def polynomial_decay(
         rate = _rate(learning_rate)
         dtype = rate.dtype.base
         end, exponent, step, steps = (cast(x, dtype) for x in (end_learning_rate, power, global_step, decay_steps))
+        count_more(8 if cycle else 0 if isinstance(decay_steps, Tensor) else 1)  # a conditional; the number once more
         if cycle:
             steps = steps * build("Maximum", build("Ceil", step / steps), 1)  # step 0 belongs to the first cycle
         else:
@@ -154,9 +158,13 @@ def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = 
                 + errors.message(", ".join(level.dtype.base.name for level in levels), "one dtype", "write them alike")
             )
         rate = levels[-1]
-        for limit, level in zip(reversed(limits), reversed(levels[:-1]), strict=True):
-            rate = build("Select", build("LessEqual", x, limit), level, rate)
-        return build("Identity", rate, name="case/cond/Merge")  # TensorFlow's name, of a conditional
+        # A chain of conditionals, of which one must hold; a value passes each that it stands in.
+        number = len(levels)
+        chain = counted_as(2 + 3 * (number - 2) + 19 + 6 * number + number**2, captures=False)
+        with chain:
+            for limit, level in zip(reversed(limits), reversed(levels[:-1]), strict=True):
+                rate = build("Select", build("LessEqual", x, limit), level, rate)
+            return build("Identity", rate, name="case/cond/Merge")  # TensorFlow's name, of a conditional
 
 
 def _boundary(boundary: Any, dtype: dtypes.DType) -> Any:
@@ -227,6 +235,7 @@ def cosine_decay_restarts(
         fraction = (completed - (1 - length) / (1 - q)) / length
         restarts = build("Select", equal, even, grown)
         fraction = build("Select", equal, completed - even, fraction)
+        count_more(5)  # a conditional
         falling = _power(lowered, restarts) * _half_cosine(fraction)
         return build("Mul", rate, (1 - lowest) * falling + lowest, name=scope)
 

@@ -13,9 +13,11 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dtypes
 from anabranch.ops.control.public_dependencies import group
 from anabranch.train import slots
+from anabranch.train.optimizer import is_resource
 from anabranch.variables.initializers import Zeros
 from anabranch.variables.listing import moving_average_variables, trainable_variables
 from anabranch.variables.scope import get_variable, variable_scope
@@ -71,6 +73,7 @@ def _debiased(unbiased: Any, value: Any, rest: Any, scope: str) -> Any:
     counted = steps.assign_add(convert.constant(1.0, unbiased.dtype.base))
     moved, counted = convert.convert_to_tensor(moved), convert.convert_to_tensor(counted)
     one = convert.constant(1.0, unbiased.dtype.base)
+    count_more(1)  # the one again
     scale = build("Sub", one, build("Pow", build("Sub", one, rest), counted))
     return unbiased.assign(build("RealDiv", moved, scale), name=scope)
 
@@ -125,6 +128,7 @@ class ExponentialMovingAverage:
                 with builder.init_scope():
                     if isinstance(var, Variable):
                         average = slots.create_slot(var, var.initialized_value(), self.name)
+                        count_more(0 if is_resource(var) else 20)  # two conditionals, and what guards them
                         builder.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, var)
                     else:
                         average = slots.create_zeros_slot(

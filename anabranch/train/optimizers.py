@@ -12,6 +12,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation
+from anabranch.core.graph.random_seed import count_more, counted_as
 from anabranch.core.values import dtypes
 from anabranch.ops.control.public_dependencies import group
 from anabranch.train.optimizer import Optimizer, as_dtype_of, is_resource, operation_of, target_of
@@ -186,8 +187,10 @@ class AdagradDAOptimizer(Optimizer):
         super()._prepare()
         step = build("Identity", convert.convert_to_tensor(self._global_step))
         self._step_number = build("Cast", build("AddV2", step, 1), DstT=dtypes.int64)
+        count_more(-3)  # TensorFlow converts them for each variable
 
     def _numbers_for(self, var: Any) -> dict[str, Any]:
+        count_more(3)
         return {**super()._numbers_for(var), "global_step": self._step_number}
 
 
@@ -437,7 +440,8 @@ class FtrlOptimizer(Optimizer):
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         def start(shape: Any, dtype: Any, partition_info: Any = None) -> Any:
-            return build("Mul", Ones(dtype)(shape), self._initial_accumulator_value, name="mul")
+            with counted_as(1):
+                return build("Mul", Ones(dtype)(shape), self._initial_accumulator_value, name="mul")
 
         for var in var_list:
             self._filled_slot(var, start, self._initial_accumulator_value, "accum", self._accum_name or self._name)

@@ -25,6 +25,7 @@ from anabranch.contrib.layers.output_collections import collect_named_outputs, g
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.random_seed import count_more
 
 LAST, FIRST = ("NWC", "NHWC", "NDHWC"), ("NCW", "NCHW", "NCDHW")
 
@@ -90,6 +91,8 @@ def _convolution_of(axes: int | None, name: str) -> Callable[..., Any]:
             )
             strides, rates = sizes(stride, spatial), sizes(rate, spatial)
             if spatial == 2:
+                spaced = any(step != 1 for step in rates)
+                count_more((12 if padding.upper() == "SAME" else 11) if spaced else 1)  # the rates
                 outputs = tf.nn.conv2d(inputs, weights, strides, padding.upper(), data_format=form, dilations=rates)
             else:
                 outputs = tf.nn.convolution(inputs, weights, padding.upper(), strides, rates, data_format=form)

@@ -13,6 +13,7 @@ from anabranch.contrib.layers.output_collections import get_variable_collections
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.random_seed import count_more
 
 
 def _axis(axis: int, rank: int) -> int:
@@ -135,6 +136,7 @@ def group_norm(
         outputs = tf.nn.batch_normalization(grouped, mean, variance, variables["beta"], variables["gamma"], epsilon)
         outputs = tf.reshape(outputs, sizes)
         outputs.set_shape(shape)
+        count_more(3)  # gains are computed otherwise
         return finished(outputs, activation_fn, outputs_collections, sc)
 
 
@@ -151,6 +153,8 @@ def unit_norm(inputs: Any, dim: int, epsilon: float = 1e-7, scope: str | None = 
                 + errors.message(f"dim={dim} of a tensor of rank {rank}", "one of its axes", "dim=-1")
             )
         length = tf.sqrt(tf.reduce_sum(tf.square(inputs), dim, keepdims=True) + epsilon)
+        dim %= rank
+        count_more(11 + (dim > 0) + (dim < rank - 1))  # TensorFlow repeats the lengths
         scaled: Tensor = tf.div(inputs, length)
         return scaled
 
@@ -265,5 +269,6 @@ def instance_norm(
         outputs = tf.nn.batch_normalization(
             inputs, mean, variance, variables["beta"], variables["gamma"], epsilon, "instancenorm"
         )
+        count_more(0 if axis == 1 else -2 * (center + scale))  # shaped only where channels come first
         outputs.set_shape(inputs.shape)
         return finished(outputs, activation_fn, outputs_collections, sc)

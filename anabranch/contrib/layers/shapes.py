@@ -18,6 +18,7 @@ from anabranch.contrib.layers.output_collections import (
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.random_seed import count_more
 
 
 @public("contrib.layers.maxout")
@@ -57,6 +58,7 @@ def spatial_softmax(
     over them. The temperature is a variable that begins at the value given, or at 1.
     """
     first = channels_first(data_format, 2)
+    count_more(6)  # of the grid, and shapes
     with tf.variable_scope(name, "spatial_softmax"), tf.name_scope("spatial_softmax_op"):
         features = tf.convert_to_tensor(features)
         shape = features.shape.as_list()
@@ -218,6 +220,7 @@ def one_hot_encoding(
 ) -> Tensor:
     """Class numbers ``[batch]`` as rows ``[batch, num_classes]``."""
     with tf.name_scope(scope, "OneHotEncoding", [labels, num_classes]) as sc:
+        count_more(2)  # the two values, once more
         codes = tf.one_hot(tf.cast(labels, tf.int64), num_classes, on_value=on_value, off_value=off_value)
         collected: Tensor = collect_named_outputs(outputs_collections, sc.rstrip("/"), codes)
         return collected

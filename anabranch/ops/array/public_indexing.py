@@ -14,6 +14,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dtypes, shapes
 from anabranch.ops.array.public_shapes import _tensors, either
 from anabranch.ops.shared.array_rules import known
@@ -500,6 +501,7 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Any]:
             sizes[0], sizes[1] = sizes[1], sizes[0]
         if not count:
             return []
+        count_more(count + 1)  # how many there are
         ones = build("Fill", build("Pack", sizes), np.ones((), placed[0].dtype.base.np))
         return [build("Mul", item, ones, name="mul") for item in placed]
 

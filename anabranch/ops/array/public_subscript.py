@@ -14,6 +14,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import OperationCount
 from anabranch.core.values import dimensions, dtypes, shapes
 from anabranch.ops.array.dense_rows import dense_rows
 from anabranch.ops.shared.array_rules import known, shape_of
@@ -233,6 +234,7 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
     with name_scope(name, "boolean_mask", [item for item in (tensor, mask) if isinstance(item, Tensor)]):
         tensor = convert_to_tensor(tensor, name="tensor")
         mask = convert_to_tensor(mask, name="mask")
+        counted = OperationCount()
         raw_mask, raw = mask._shape, tensor._shape
         if raw_mask is None or not raw_mask:
             heading = (
@@ -294,4 +296,6 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
                 tensor.set_shape((*raw[:first], whole, *raw[first + count :]))
             mask = build("Reshape", mask, [-1])
         places = build("Squeeze", build("Where", mask), squeeze_dims=[1])
-        return dense_rows(tensor, places, first) if count == 1 else build("GatherV2", tensor, places, first)
+        taken = dense_rows(tensor, places, first) if count == 1 else build("GatherV2", tensor, places, first)
+        counted.set(27)
+        return taken

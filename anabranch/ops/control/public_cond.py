@@ -101,7 +101,8 @@ def cond(
             return result if strict else unpack_singleton(result)
         graph = get_default_graph()
         counted = OperationCount()
-        count_more(_SWITCHES)
+        comes_in = pred.op.body is not graph.current_body and pred not in graph.current_body.captures
+        count_more(_SWITCHES + comes_in)
         taken = build_branch(graph, true_fn, "true", "true_fn", site)
         other = build_branch(graph, false_fn, "false", "false_fn", site, done=False)
         with counted_as(len(taken.body.outputs), captures=False):  # TensorFlow merges each
@@ -403,10 +404,11 @@ def _names(predicates: Sequence[Any]) -> str:
 
 def _at_most_one(predicates: Sequence[Any]) -> Any:
     tensors = [convert_to_tensor(pred) for pred in predicates]
-    count = build("Sum", build("Cast", build("Pack", tensors), DstT=dtypes.int32), 0)
-    names = _names(tensors)
-    data = [f"Input error: exclusive=True: more than 1 conditions ({names}) evaluated as True:", build("Pack", tensors)]
-    return build("Assert", build("Less", count, 2), data, summarize=len(tensors))
+    with counted_as(19):  # an assertion in a conditional
+        count = build("Sum", build("Cast", build("Pack", tensors), DstT=dtypes.int32), 0)
+        names = _names(tensors)
+        text = f"Input error: exclusive=True: more than 1 conditions ({names}) evaluated as True:"
+        return build("Assert", build("Less", count, 2), [text, build("Pack", tensors)], summarize=len(tensors))
 
 
 def _chained(pairs: list[tuple[Any, Branch]], default: Branch, strict: bool) -> Any:

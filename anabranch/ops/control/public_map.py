@@ -16,6 +16,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.graph.sparse_tensor import SparseTensor
 from anabranch.core.values import nest
 from anabranch.ops.control.bodies import told
@@ -87,6 +88,7 @@ class _Rows:
 
     def row(self, index: Any) -> Any:
         """The structure with a row of each tensor."""
+        count_more(len(self.arrays))  # an array comes in as two tensors
         return self._packed([array.read(index) for array in self.arrays])
 
     def _packed(self, leaves: Sequence[Any]) -> Any:
@@ -190,6 +192,7 @@ def map_fn(
                 "dtype" if dtype is not None else "elems",
                 "dtype=<a structure like the value of fn>",
             )
+            count_more(len(values) - isinstance(rows.count, Tensor))  # each array's handle; the count comes in once
             return i + 1, [array.write(i, value) for array, value in zip(arrays_so_far, values, strict=True)]
 
         _, arrays_filled = while_loop(
@@ -293,6 +296,7 @@ def scan(
                 "initializer=<a structure like the value of fn>",
             )
             arrays_so_far = [array.write(i, value) for array, value in zip(arrays_so_far, leaves, strict=True)]
+            count_more(len(leaves) - (isinstance(rows.count, Tensor) and not reverse))
             return (i - 1 if reverse else i + 1), leaves, arrays_so_far
 
         if reverse:
@@ -346,8 +350,10 @@ def _fold(
     _callable(function, fn)
     with name_scope(name, scope, nest.flatten(elems)):
         rows = _Rows(function, elems, clear_after_read=False)
-        form, first = _start(function, rows, elems, initializer, (rows.count - 1) if reverse else 0)
-        skipped = 1 if initializer is None else 0
+        start: Any = 0 if initializer is not None else 1
+        if reverse:
+            start = rows.count - 1 if initializer is None else rows.count
+        form, first = _start(function, rows, elems, initializer, start if reverse else 0)
 
         def compute(i: Any, values: Any) -> Any:
             at = i - 1 if reverse else i
@@ -360,9 +366,9 @@ def _fold(
                 "initializer" if initializer is not None else "elems",
                 "initializer=<a structure like the value of fn>",
             )
-            return (i - 1 if reverse else i + 1), leaves
+            count_more(0 if reverse else -isinstance(rows.count, Tensor))
+            return (at if reverse else i + 1), leaves
 
-        start: Any = rows.count - skipped if reverse else skipped
         _, folded = while_loop(
             lambda i, _: i > 0 if reverse else i < rows.count,
             compute,

@@ -11,6 +11,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.graph.static_value import constant_value
 
 
@@ -27,6 +28,7 @@ def _direction(direction: str) -> bool:
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
     """The values in order along an axis, ``direction`` ``ASCENDING`` or ``DESCENDING``."""
     with name_scope(name, "sort"):
+        count_more(2)
         return _sorted(convert_to_tensor(values), axis, _direction(direction), False)
 
 

@@ -416,6 +416,12 @@ def dropout(
                     )
                 )
         own = (2 if keep_prob is given else 0) if hasattr(given, "graph") else 1  # of the probability
+        if keep_prob is given and not hasattr(given, "graph"):
+            dropped = convert.constant(1 - number, dtype, name="rate")
+        elif keep_prob is given:
+            dropped = build("Sub", 1, keep)
+        else:
+            dropped = convert.convert_to_tensor(rate, dtype, name="rate")
         counted.set(own + 3)
         first, second = random_seed.get_seed(seed)
         uniform = build(
@@ -426,8 +432,9 @@ def dropout(
             seed2=second or 0,
             name="random_uniform",
         )
-        decision = build("Floor", build("Add", keep, uniform, name="add"), name="Floor")
-        result = build("Mul", build("RealDiv", x, keep, name="div"), decision, name="mul")
+        scaled = build("Mul", x, build("RealDiv", 1, keep, name="truediv"), name="mul")
+        kept = build("GreaterEqual", uniform, dropped, name="GreaterEqual")
+        result = build("Mul", scaled, build("Cast", kept, DstT=dtype, name="Cast"), name="mul_1")
         counted.set(own + 15)
         result.set_shape(x.shape)
         return result

@@ -19,7 +19,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.graph.random_seed import get_seed
+from anabranch.core.graph.random_seed import count_more, get_seed
 from anabranch.core.values import dtypes
 from anabranch.ops.nn.public_embedding import embedding_lookup
 from anabranch.ops.nn.public_losses import sigmoid_cross_entropy_with_logits
@@ -270,6 +270,7 @@ def compute_sampled_logits(
         # Each of the true classes has an equal part of the probability.
         shares = build("RealDiv", build("OnesLike", true_logits), convert_to_tensor(float(num_true), kind))
         targets = build("ConcatV2", [shares, build("ZerosLike", sampled_logits)], 1)
+        count_more(61 if remove_accidental_hits else 31)  # slices, sums as products, and hits
         return logits, targets
 
 

@@ -1,0 +1,27 @@
+"""Default seeds in whole programs, line by line, beside TensorFlow 1.15.5."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from golden.graphs.seed_program_cases import PROGRAMS, moves
+
+import anabranch as tf
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "golden/seed_programs.json").read_text())
+
+
+def test_all_programs_are_there():
+    assert GOLDEN.keys() == PROGRAMS.keys()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_seeds_move_as_in_tensorflow(name):
+    """Initializers of a net made behind the training of another draw what they draw there."""
+    program = PROGRAMS[name]
+    lines = program.splitlines()
+    found = dict(enumerate(moves(tf, program)))
+    wrong = {lines[i]: (found[i], wanted) for i, wanted in enumerate(GOLDEN[name]) if found[i] != wanted}
+    assert not wrong
