@@ -321,7 +321,7 @@ def test_dropout_keeps_the_expected_sum():
     assert set(np.unique(found)) == {0.0, np.float32(1.25)}
     assert abs(found.mean() - 1) < 0.02
     assert set(np.unique(shared.sum(1))) == {0.0, 200.0}
-    assert kept.name == "dropout/mul:0"
+    assert kept.name == "dropout/mul_1:0"
     assert kept.shape.as_list() == [200, 100]
 
 
