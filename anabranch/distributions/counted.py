@@ -138,7 +138,8 @@ class Categorical(Distribution):
         parameters = dict(locals())
         with name_scope(name):
             self._logits, self._probs = logits_and_probs(logits, probs, True, validate_args, "Categorical")
-            count_more(7)  # numbers of axes and classes, and the shape of the batch
+            raw = self._logits._shape
+            count_more(7 if raw is None or None in raw[:-1] else 4)  # numbers of axes and classes, shape of the batch
         super().__init__(
             dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, [self._logits, self._probs], name
         )

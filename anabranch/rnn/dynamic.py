@@ -248,8 +248,8 @@ def _over_time(
         for tensor in flat
     ]
 
-    count_more(12 + 6 * (length is not None))  # arrays and their sizes, which TensorFlow computes
     fixed = isinstance(batch, int)
+    count_more(12 + (8 - fixed) * (length is not None))  # arrays and their sizes, which TensorFlow computes
 
     def step(time: Any, written: tuple[Tensor, ...], state: Any) -> Any:
         read = []
@@ -284,7 +284,7 @@ def _over_time(
         swap_memory=swap_memory,
         name="while",
     )
-    count_more(-1)
+    count_more(-1 - 2 * (length is not None))
     outputs = []
     for held, form, size, kind in zip(written, forms, sizes, kinds, strict=True):
         with name_scope(None, "TensorArrayStack"):  # TensorFlow's names, which programs fetch

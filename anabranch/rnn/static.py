@@ -8,11 +8,9 @@ from typing import Any
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
-from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
-from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.public_scopes import control_dependencies
-from anabranch.core.graph.random_seed import OperationCount, counted_as
+from anabranch.core.graph.random_seed import OperationCount, count_more, counted_as, entering
 from anabranch.core.values import dtypes, nest, shapes
 from anabranch.ops.array.public_indexing import reverse_sequence
 from anabranch.rnn.cells import assert_like_rnncell, concat
@@ -69,7 +67,9 @@ def static_rnn(
             length = convert_to_tensor(sequence_length)
             if length._shape is not None and len(length._shape) not in (0, 1):
                 raise ValueError("sequence_length must be a vector of length batch_size")
-            with counted_as(5 + (length.dtype.base != dtypes.int32)):  # the shortest and the longest
+            with counted_as(
+                5 + (length.dtype.base != dtypes.int32) + isinstance(batch, int)
+            ):  # the shortest and the longest
                 length = build("Cast", length, DstT=dtypes.int32)
             kind = infer_dtype(dtype if not nest.is_nested(dtype) else nest.flatten(dtype)[0], state)
             for size in flat_sizes(cell.output_size):
@@ -80,40 +80,32 @@ def static_rnn(
         for time, given in enumerate(inputs):
             if time > 0:
                 entered.reuse_variables()
-            before = _operations_so_far()
-            output, new = cell(given, state)
-            if length is not None:
-                branches = _in_branches(before, blank, nest.flatten(state), nest.flatten(output), nest.flatten(new))
+            if length is None:
+                output, new = cell(given, state)
+            else:
+                count_more(8 + len(blank) + len(nest.flatten(state)))  # a conditional: zeros past the longest
+                with entering() as taken:
+                    output, new = cell(given, state)
                 counted = OperationCount()
+                number = _chosen(blank, *(nest.flatten(item) for item in (state, output, new)), taken)
                 done = build("GreaterEqual", constant(time), length)
                 flat = [choose(done, b, o) for b, o in zip(blank, nest.flatten(output), strict=True)]
                 output = nest.pack_sequence_as(output, flat)
                 new = nest.map_structure(lambda old, item, done=done: choose(done, old, item), state, new)
-                counted.set(branches)
+                counted.set(number)
             state = new
             outputs.append(output)
         return outputs, state
 
 
-def _operations_so_far() -> int:
-    """How many operations the graph has, which a step's own follow."""
-    builder = current_builder()
-    return len(builder._operations) if isinstance(builder, Graph) else 0
+def _chosen(blank: list[Any], state: list[Any], output: list[Any], new: list[Any], taken: set[Any]) -> int:
+    """What TensorFlow builds behind a step to choose its results: a conditional, which most tensors enter.
 
-
-def _in_branches(before: int, blank: list[Any], state: list[Any], output: list[Any], new: list[Any]) -> int:
-    """What TensorFlow builds around a step: conditionals, one in the other, that every tensor from outside enters.
-
-    The outer one skips the cell past the longest sequence, the inner one chooses rows past the shortest.
+    Past the shortest sequence, which it looks at, rows are chosen one by one.
     """
-    builder = current_builder()
-    if not isinstance(builder, Graph):
-        return 0
-    inside = {op for op in builder._operations[before:] if op.definition.makes != "variable"}
-    outside = {tensor for op in inside for tensor in op._inputs if tensor.op not in inside}
     number, found = len(blank) + len(state), len({*output, *new})
-    chosen = 2 + 2 * len(blank) + sum(1 if tensor in outside else 2 for tensor in state) + found + number
-    return 8 + number + len(outside) + 7 + found + chosen + 2 * number
+    selected = 2 + 2 * len(blank) + sum(1 if tensor in taken else 2 for tensor in state) + found + number
+    return 7 + found + selected + 2 * number
 
 
 def _batch(flat: Sequence[Any]) -> Any:

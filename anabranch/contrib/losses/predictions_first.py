@@ -9,6 +9,7 @@ from anabranch.contrib.framework.scopes import add_arg_scope
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.random_seed import count_more
 
 for _name in ("get_losses", "get_regularization_losses"):
     public(f"contrib.losses.{_name}")(getattr(tf.losses, _name))
@@ -59,6 +60,7 @@ def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = N
                     "weights of shape [batch]",
                 )
             )
+        count_more(18)  # the weights that are not 0, counted otherwise
         shared = list(range(weights.shape.ndims, losses.shape.ndims))
         total = tf.reduce_sum(tf.reduce_sum(losses, axis=shared) * weights)
         counted = tf.to_float(tf.not_equal(weights, 0.0))

@@ -67,6 +67,8 @@ class Graph(GraphScopes):
         self._operations: list[Operation] = []
         self._uncounted = 0
         """How many operations seeds do not count: those in functions that kernels call, less what `_count` adds."""
+        self._entering: int | None = None
+        """Where the operations begin whose tensors from outside seeds count, too; see `random_seed.entering`."""
         self._by_name: dict[str, Operation] = {}
         self._names_in_use: dict[str, int] = {}
         self._collections: dict[Any, list[Any]] = {}
@@ -141,11 +143,24 @@ class Graph(GraphScopes):
         A function that a kernel calls has a count of its own, as in TensorFlow, where it is a graph of its own.
         """
         called = self.current_body.called
-        return len(self._operations) - self._uncounted if called is None else called.created
+        if called is not None:
+            return called.created
+        return len(self._operations) - self._uncounted + len(self._entered())
 
     @property
     def _captured(self) -> int:
-        return len(self.current_body.captures)
+        return len(self.current_body.captures) + len(self._entered())
+
+    def _entered(self) -> set[Tensor]:
+        """What the operations made since ``_entering`` take from before it: of a variable, what is read."""
+        if self._entering is None:
+            return set()
+        made = {
+            op
+            for op in self._operations[self._entering :]
+            if "variable" not in (op.definition.makes, *(tensor.op.definition.makes for tensor in op._inputs))
+        }
+        return {tensor for op in made for tensor in op._inputs if tensor.op not in made}
 
     def _count(self, number: int) -> None:
         with self._lock:

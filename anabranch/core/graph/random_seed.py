@@ -52,6 +52,26 @@ def in_function() -> bool:
     return bool(builder.defers) and builder.current_body.called is not None
 
 
+@contextlib.contextmanager
+def entering() -> Iterator[set[Any]]:
+    """A block that TensorFlow builds in a conditional: each tensor that it takes from before counts as an operation.
+
+    Yields a set that holds these tensors after the block.
+    """
+    builder: Any = current_builder()
+    entered: set[Any] = set()
+    if not builder.defers or builder.building_function:
+        yield entered
+        return
+    before, builder._entering = builder._entering, len(builder._operations)
+    try:
+        yield entered
+    finally:
+        entered.update(builder._entered())
+        builder._entering = before
+        builder._count(len(entered))
+
+
 class OperationCount:
     """What the seeds of what follows count since this was made, in a function that counts at several places."""
 

@@ -167,7 +167,8 @@ def _convolution(op: Any, grads: Sequence[Any]) -> int:
 
 def _cross_entropy(op: Any, grads: Sequence[Any]) -> int:
     """Logits of rank 2 are reshaped, too, there: and losses, both of which pass gradients."""
-    return 8 + 4 * (op.inputs[0].op.type != "Reshape")
+    maker = op.inputs[0]._maker
+    return 8 + 4 * (maker is None or maker.type != "Reshape")
 
 
 def _small_zeros(number: int) -> Callable[[Any, Sequence[Any]], int]:

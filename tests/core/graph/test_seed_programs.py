@@ -22,6 +22,7 @@ def test_seeds_move_as_in_tensorflow(name):
     """Initializers of a net made behind the training of another draw what they draw there."""
     program = PROGRAMS[name]
     lines = program.splitlines()
-    found = dict(enumerate(moves(tf, program)))
-    wrong = {lines[i]: (found[i], wanted) for i, wanted in enumerate(GOLDEN[name]) if found[i] != wanted}
-    assert not wrong
+    found, seeds = moves(tf, program)
+    wanted, wanted_seeds = GOLDEN[name]
+    assert not [line for line in zip(lines, found, wanted, strict=True) if line[1] != line[2]]
+    assert seeds == wanted_seeds

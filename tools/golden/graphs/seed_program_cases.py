@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 SHAPES = {
     "known": {"a": "[3, 4]", "b": "[3, 4]", "row": "[4]", "one": "[]", "column": "[3, 1]", "cube": "[2, 3, 4]"},
     "batches": {
@@ -181,6 +183,16 @@ e = tf.get_variable('embedding', [20, 6])
 l = tf.reduce_sum(tf.square(tf.nn.embedding_lookup(e, tf.placeholder(tf.int32, [None, 7]))))
 tf.train.AdamOptimizer().minimize(l, var_list=[e])
 """,
+    "recurrent, known sizes": """\
+x, n, R = tf.zeros([4, 6, 5]), np.array([6, 4, 5, 3], np.int32), tf.nn.rnn_cell
+xs = tf.unstack(x, axis=1)
+tf.nn.dynamic_rnn(R.GRUCell(4), x, n, dtype=tf.float32, scope='a')
+tf.nn.dynamic_rnn(R.GRUCell(4), x, tf.placeholder(tf.int32, [4]), dtype=tf.float32, scope='c')
+tf.nn.dynamic_rnn(R.GRUCell(4), tf.placeholder(tf.float32, [None, 6, 5]), n, dtype=tf.float32, scope='e')
+tf.nn.static_rnn(R.GRUCell(4), xs, dtype=tf.float32, scope='f')
+tf.nn.static_rnn(R.GRUCell(4), xs, dtype=tf.float32, scope='g', sequence_length=n)
+tf.nn.bidirectional_dynamic_rnn(R.GRUCell(4), R.BasicRNNCell(4), x, n, dtype=tf.float32, scope='h')
+""",
     "loops": """\
 x, p, q = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.bool, []), tf.placeholder(tf.bool, [])
 tf.map_fn(lambda t: t * 2.0, x)
@@ -293,9 +305,9 @@ for kind, sizes in SHAPES.items():
     PROGRAMS[f"gradients, {kind}"] = made + GRADIENTS
 
 
-def moves(tf: Any, program: str) -> list[int]:
-    """How far default seeds move in each line of a program."""
-    names = {"tf": tf}
+def moves(tf: Any, program: str) -> list[list[int]]:
+    """How far default seeds move in each line of a program, and the seeds that random operations have got."""
+    names = {"tf": tf, "np": np}
     found = []
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
@@ -303,4 +315,5 @@ def moves(tf: Any, program: str) -> list[int]:
             before = graph._last_id
             exec(line, names)
             found.append(graph._last_id - before)
-    return found
+        operations = [op for op in graph.get_operations() if op.type != "ComputeAccidentalHits"]  # which draws nothing
+        return [found, [op.get_attr("seed2") for op in operations if "seed2" in op.node_def.attr]]
