@@ -87,7 +87,8 @@ def static_rnn(
                 with entering() as taken:
                     output, new = cell(given, state)
                 counted = OperationCount()
-                number = _chosen(blank, *(nest.flatten(item) for item in (state, output, new)), taken)
+                flat = [nest.flatten(item) for item in (state, output, new)]
+                number = _chosen(blank, flat[0], flat[1], flat[2], taken)
                 done = build("GreaterEqual", constant(time), length)
                 flat = [choose(done, b, o) for b, o in zip(blank, nest.flatten(output), strict=True)]
                 output = nest.pack_sequence_as(output, flat)
