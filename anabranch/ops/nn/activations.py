@@ -176,6 +176,10 @@ class Elu(Op):
         (x,) = inputs
         wide = widen(x)
         zero = constant(wide, 0)
+        if ctx.host and x.ndim:  # the larger one, as exp(x) - 1 is at least x
+            bent = np.minimum(wide, zero)
+            np.expm1(bent, out=bent)
+            return np.maximum(bent, wide, out=bent).astype(x.dtype, copy=False)
         negative = ctx.xp.expm1(ctx.xp.minimum(wide, zero))
         return _choose(ctx, wide < zero, negative, wide).astype(x.dtype)
 
@@ -194,6 +198,10 @@ class EluGrad(Op):
     @_in_passes
     def kernel(ctx, inputs, attrs):
         g, y = inputs
+        if ctx.host and y.ndim and y.dtype.kind == "f":
+            slope = np.fmin(y, constant(y, 0))  # 0 where y is NaN, which is not below 0
+            slope += constant(y, 1)
+            return np.multiply(g, slope, out=slope)
         return _choose(ctx, y < constant(y, 0), g * (y + constant(y, 1)), g)
 
     def gradient(op, grad):
@@ -218,6 +226,13 @@ class Selu(Op):
         (x,) = inputs
         wide = widen(x)
         zero = constant(wide, 0)
+        if ctx.host and x.ndim:  # one of the two terms is 0
+            bent = np.minimum(wide, zero)
+            np.expm1(bent, out=bent)
+            bent *= constant(wide, _SELU_SCALE_ALPHA)
+            straight = np.maximum(wide, zero)
+            straight *= constant(wide, _SELU_SCALE)
+            return np.add(bent, straight, out=bent).astype(x.dtype, copy=False)
         negative = constant(wide, _SELU_SCALE_ALPHA) * ctx.xp.expm1(ctx.xp.minimum(wide, zero))
         return _choose(ctx, wide < zero, negative, constant(wide, _SELU_SCALE) * wide).astype(x.dtype)
 

@@ -538,3 +538,17 @@ def test_volumes_are_convolved_in_groups(tier, depth):
             np.testing.assert_allclose(given, expected, rtol=1e-10)
     with pytest.raises(ValueError, match=r"Depth of input \(4\) is not a multiple of input depth of filter \(3\)"):
         tf.nn.conv3d(np.zeros((1, 2, 2, 2, 4)), np.zeros((1, 1, 1, 3, 8)), [1] * 5, "SAME")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("tier", TIERS)
+def test_exponential_units_at_the_edges(tier, dtype):
+    x = np.array([0.0, np.inf, -np.inf, np.nan, -1e-4, -60.0, 3.5, -2.0], dtype)
+    wide = x.astype(np.float64)
+    tolerance = 2e-3 if dtype is np.float16 else 1e-6
+    bent = np.expm1(np.minimum(wide, 0))
+    close(run_op("Elu", x, tier=tier), np.where(wide < 0, bent, wide), tolerance)
+    scaled = np.where(wide < 0, 1.7580993408473766 * bent, 1.0507009873554805 * wide)
+    close(run_op("Selu", x, tier=tier), scaled, tolerance)
+    outputs, slopes = np.array([-1.0, -0.25, 0.0, 2.0, np.inf, np.nan], dtype), np.array([3, 4, 5, 6, 7, 8], dtype)
+    close(run_op("EluGrad", slopes, outputs, tier=tier), np.array([0.0, 3, 5, 6, 7, 8]), tolerance)
