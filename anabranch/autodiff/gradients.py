@@ -398,7 +398,11 @@ class Walk:
             input_gradients = checked(op, rule, returned, len(inputs))
             if self.options.gate and sum(gradient is not None for gradient in input_gradients) > 1:
                 with graph.device(None), graph.colocate_with(None, ignore_existing=True):
-                    input_gradients = gated(graph, input_gradients)
+                    passed_on = any(
+                        gradient is part for gradient in input_gradients for part in grads if part is not None
+                    )
+                    at = op if passed_on and self.options.colocate else None
+                    input_gradients = gated(graph, input_gradients, at)
             if self.options.gate and not rule.of_user:
                 count_more(gradient_counts.behind_gate(op))
         for tensor, gradient in zip(inputs, input_gradients, strict=True):
@@ -501,17 +505,21 @@ def _check_start(y: Tensor, given: dtypes.DType) -> None:
         )
 
 
-def gated(graph: Graph, grads: Sequence[Any]) -> list[Any]:
-    """The gradients behind a gate: none can be used before all are computed."""
+def gated(graph: Graph, grads: Sequence[Any], at: Operation | None) -> list[Any]:
+    """The gradients behind a gate: none can be used before all are computed.
+
+    ``at`` is where the gate stands: with an op, or with the op of each gradient. A gradient that an op passes on would
+    go to the op's task for whatever else is made of it, and from its own task, behind the gate, once more.
+    """
     with graph.name_scope("tuple"):
         ops = [(grad if isinstance(grad, Tensor) else grad.values).op for grad in grads if grad is not None]
-        with graph.control_dependencies(ops):
+        with graph.colocate_with(at, ignore_existing=True), graph.control_dependencies(ops):
             gate = build("NoOp", name="group_deps")
-        return [None if grad is None else _behind(graph, gate, grad) for grad in grads]
+        return [None if grad is None else _behind(graph, gate, grad, at) for grad in grads]
 
 
-def _behind(graph: Graph, gate: Operation, grad: Any) -> Any:
+def _behind(graph: Graph, gate: Operation, grad: Any, at: Operation | None) -> Any:
     value = grad if isinstance(grad, Tensor) else grad.values
-    with graph.colocate_with(value.op, ignore_existing=True), graph.control_dependencies([gate]):
+    with graph.colocate_with(at or value.op, ignore_existing=True), graph.control_dependencies([gate]):
         passed = build("Identity", value, name="control_dependency")
     return passed if isinstance(grad, Tensor) else IndexedSlices(passed, grad.indices, grad.dense_shape)

@@ -474,3 +474,18 @@ def test_hessian_of_a_variable(use_resource) -> None:
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         np.testing.assert_allclose(session.run(found), [[2.0, 1.0], [1.0, 2.0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("colocated", "device"), [(True, "/job:ps/task:0"), (False, "/job:worker/task:0")])
+def test_a_gradient_that_an_op_passes_on_is_behind_the_gate_where_that_op_is(colocated, device):
+    with tf.Graph().as_default() as graph:
+        with tf.device("/job:ps/task:0"):
+            w, b = tf.ones([3, 5]), tf.ones([5])
+            y = tf.matmul(tf.ones([4, 3]), w) + b
+        with tf.device("/job:worker/task:0"):
+            loss = tf.reduce_sum(y * 2.0)
+            grads = tf.gradients(loss, [w, b], colocate_gradients_with_ops=colocated, gate_gradients=True)
+        passed = graph.get_operation_by_name("gradients/add_grad/tuple/control_dependency")
+        assert passed.device == device
+        assert passed.inputs[0].op.name == "gradients/mul_grad/tuple/control_dependency"
+        assert [grad.shape.as_list() for grad in grads] == [[3, 5], [5]]
