@@ -486,6 +486,8 @@ class Layer(AutoTrackable):
         added = [
             update for update in (updates if isinstance(updates, (list, tuple)) else [updates]) if update is not None
         ]
+        if current_builder().defers:  # the operations that make tensors, as in TensorFlow
+            added = [getattr(update, "_maker", None) or update for update in added]
         for update in added:
             if hasattr(update, "__dict__"):
                 update._of_inputs = inputs is not None

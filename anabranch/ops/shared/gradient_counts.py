@@ -19,6 +19,7 @@ from anabranch.core.graph.static_value import constant_value
 from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import dtypes
 
+_KEPT = ("__shapes_of_gradients",)  # of a graph: what its gradients have asked for
 _SMALL = 1000  # elements of zeros that TensorFlow makes one constant of
 _REDUCED_SHAPE = 10  # the shape of a reduction with its axes kept
 _ROUNDED = 3  # a quotient of shapes, at least by 1
@@ -44,7 +45,7 @@ def _is_static(shape: tuple[int | None, ...] | None) -> bool:
 
 def _once(what: str, key: Any) -> bool:
     """Whether this is the first time that a graph asks for what TensorFlow keeps for a graph."""
-    kept: set[Any] = current_builder().library_state("shapes that gradients have asked for", set)
+    kept: set[Any] = current_builder().library_state(_KEPT, set)
     if (what, key) in kept:
         return False
     kept.add((what, key))

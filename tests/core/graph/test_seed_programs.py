@@ -26,3 +26,13 @@ def test_seeds_move_as_in_tensorflow(name):
     wanted, wanted_seeds = GOLDEN[name]
     assert not [line for line in zip(lines, found, wanted, strict=True) if line[1] != line[2]]
     assert seeds == wanted_seeds
+
+
+def test_what_gradients_ask_for_is_no_collection():
+    """It is kept beside the graph: a MetaGraph has nothing of it, and says nothing about it."""
+    with tf.Graph().as_default() as graph:
+        x = tf.Variable([[1.0, 2.0]])
+        tf.gradients(tf.reduce_sum(x * 2.0, 1), x)
+        names = graph.get_all_collection_keys()
+        assert set(tf.train.export_meta_graph().collection_def) <= set(names)
+        assert {name for name in names if isinstance(name, str)} == {"variables", "trainable_variables"}
