@@ -237,7 +237,7 @@ def refuse_leaf(leaf: Any, dtype: DType) -> NoReturn:
         f"Expected {dtype.name}, got {shown(leaf)} of type '{type(leaf).__name__}' instead.\n"
         + message(
             f"{shown(leaf)} of type '{type(leaf).__name__}' for dtype {dtype!r}",
-            f"Expected {dtype.name}: a value that this type holds",
+            f"a value that {dtype.name} holds",
             advice,
         )
     )
