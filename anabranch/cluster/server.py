@@ -7,6 +7,8 @@ import os
 import signal
 from typing import Any
 
+from google.protobuf import text_format
+
 from anabranch.cluster import transport
 from anabranch.cluster.driver import SCHEME, ClusterWorker, address_of
 from anabranch.cluster.task import Task, add_here, find_here, remove_here
@@ -120,7 +122,8 @@ class Server:
             raise errors.NotFoundError(
                 None,
                 None,
-                "No server factory registered for the given ServerDef\n"
+                "No server factory registered for the given ServerDef: "
+                f"{text_format.MessageToString(message, as_one_line=True)}\n"
                 + errors.message(f"protocol={message.protocol!r}", "'grpc'", "leave protocol out"),
             )
         if message.HasField("default_session_config"):

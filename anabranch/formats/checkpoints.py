@@ -10,7 +10,7 @@ import numpy as np
 
 from anabranch.core import errors
 from anabranch.core.contract import hooks
-from anabranch.core.values import dtypes
+from anabranch.core.values import dtypes, shapes
 from anabranch.formats import bundle, slices
 from anabranch.formats.bundle_reader import BundleReader
 from anabranch.formats.checkpoint_v1 import V1Reader, files_of, write_v1
@@ -86,10 +86,10 @@ def read_checkpoint(
                 raise errors.InvalidArgumentError(
                     None,
                     None,
-                    f"tensor {name!r} of {prefix} has dtype {facts.dtype.name}; "
-                    f"{dtypes.as_dtype(dtype).base.name} was asked for\n"
+                    f"tensor_name = {name}; expected dtype {dtypes.proto_name(dtype)} does not equal original dtype "
+                    f"{dtypes.proto_name(facts.dtype)}\n"
                     + errors.message(
-                        f"{dtypes.as_dtype(dtype).base.name} for {name!r}",
+                        f"{dtypes.as_dtype(dtype).base.name} for {name!r} of {prefix}",
                         facts.dtype.name,
                         f"a variable of tf.{facts.dtype.name}, and tf.cast where it is used",
                     ),
@@ -102,8 +102,13 @@ def read_checkpoint(
                 raise errors.InvalidArgumentError(
                     None,
                     None,
-                    f"Shape in shape_and_slice spec {list(shape)} does not match the shape in the save file: "
-                    f"{list(facts.shape)} (tensor {name!r} of {prefix})",
+                    f"tensor_name = {name}; shape in shape_and_slice spec {shapes.show(shape)} does not match the "
+                    f"shape stored in checkpoint: {shapes.show(facts.shape)}\n"
+                    + errors.message(
+                        f"a slice of a tensor of shape {shapes.show(shape)} for {name!r} of {prefix}",
+                        f"a slice of shape {shapes.show(facts.shape)}",
+                        "a variable of the shape that was saved",
+                    ),
                 )
             if not facts.parts and counts[name] > 1:  # many slices of a tensor in one piece: read it once
                 if last is None or last[0] != name:

@@ -76,15 +76,19 @@ class InputSpec:
         shape = tensor._shape
         if shape is None:
             if self.ndim is not None or self.min_ndim is not None or self.max_ndim is not None:
-                self._refuse(layer, tensor, "its rank is undefined, but the layer requires a defined rank")
+                self._refuse(layer, tensor, "its rank is undefined, but the layer requires a defined rank.")
             return
-        rank = len(shape)
+        rank, full = len(shape), list(shape)
         if self.ndim is not None and rank != self.ndim:
-            self._refuse(layer, tensor, f"expected ndim={self.ndim}, found ndim={rank}")
+            self._refuse(layer, tensor, f"expected ndim={self.ndim}, found ndim={rank}. Full shape received: {full}")
         if self.max_ndim is not None and rank > self.max_ndim:
             self._refuse(layer, tensor, f"expected max_ndim={self.max_ndim}, found ndim={rank}")
         if self.min_ndim is not None and rank < self.min_ndim:
-            self._refuse(layer, tensor, f"expected min_ndim={self.min_ndim}, found ndim={rank}")
+            self._refuse(
+                layer,
+                tensor,
+                f"expected min_ndim={self.min_ndim}, found ndim={rank}. Full shape received: {full}",
+            )
         if self.dtype is not None and tensor.dtype.base != dtypes.as_dtype(self.dtype).base:
             wanted = dtypes.as_dtype(self.dtype).name
             self._refuse(layer, tensor, f"expected dtype={wanted}, found dtype={tensor.dtype.base.name}")
@@ -92,11 +96,12 @@ class InputSpec:
             self._refuse(layer, tensor, f"expected shape={self.shape}, found shape={shapes.show(shape)}")
         for axis, size in self.axes.items():
             if size is not None and shape[axis] not in (size, None):
-                self._refuse(layer, tensor, f"expected axis {axis} of input shape to have value {size}")
+                wanted = f"expected axis {axis} of input shape to have value {size}"
+                self._refuse(layer, tensor, f"{wanted} but received input with shape {full}")
 
     def _refuse(self, layer: str, tensor: Tensor, problem: str) -> None:
         raise ValueError(
-            f"Input 0 of layer {layer} is incompatible with the layer: {problem}.\n"
+            f"Input 0 of layer {layer} is incompatible with the layer: {problem}\n"
             + errors.message(
                 f"tensor {tensor._label} of shape {shapes.show(tensor._shape)}",
                 "what the layer was made for",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.operation import Tensor
@@ -42,7 +44,12 @@ class Pooling(Layer):
     ) -> None:
         super().__init__(name=name, **kwargs)
         self.pool_size = numbers(pool_size, self.rank, "pool_size")
-        self.strides = numbers(pool_size if strides is None else strides, self.rank, "strides")
+        if strides is None:
+            raise ValueError(
+                "Argument `strides` must not be None.\n"
+                + errors.message("strides=None", "a step for each dimension", f"strides={pool_size!r}")
+            )
+        self.strides = numbers(strides, self.rank, "strides")
         self.padding = padding_name(padding).lower()
         self.data_format = data_format
         self._first = channels_first(data_format)
@@ -83,8 +90,8 @@ def _declare(kind: str, rank: int, function: Callable[..., Any]) -> None:
 
 
 _FUNCTIONS: tuple[tuple[str, tuple[Callable[..., Any], ...]], ...] = (
-    ("Max", (pools.max_pool1d, pools.max_pool, pools.max_pool3d)),
-    ("Average", (pools.avg_pool1d, pools.avg_pool, pools.avg_pool3d)),
+    ("Max", (partial(pools.pool1d, "MaxPool"), pools.max_pool, pools.max_pool3d)),
+    ("Average", (partial(pools.pool1d, "AvgPool"), pools.avg_pool, pools.avg_pool3d)),
 )
 for _kind, _functions in _FUNCTIONS:
     for _rank, _function in enumerate(_functions, 1):

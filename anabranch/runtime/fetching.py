@@ -327,7 +327,7 @@ def feed_value(tensor: Tensor, value: Any, graph: Graph) -> Any:
     if expected is not None and array.shape != expected and not shapes.is_compatible(expected, array.shape):
         raise ValueError(
             f"Cannot feed value of shape {array.shape!r} for Tensor {tensor.name!r}, "
-            f"which has shape {tensor.get_shape()!s}\n"
+            f"which has shape '{tensor.get_shape()!s}'\n"
             + errors.message(
                 f"a value of shape {shapes.show(array.shape)} for {tensor.name!r}",
                 shapes.show(expected),

@@ -209,7 +209,7 @@ class SavedModelBuilder:
         for label, op in (("legacy_init_op", legacy_init_op), ("main_op", main_op)):
             if op is not None and not isinstance(op, Operation):
                 raise TypeError(
-                    f"{label} needs to be an Operation.\n"
+                    f"{label} needs to be an Operation: {op!r}\n"
                     + errors.message(f"{label}={op!r}", "an operation", "tf.group(op)")
                 )
         meta = meta_graph.scoped_meta_graph(
@@ -250,8 +250,23 @@ class SavedModelBuilder:
             for name, info in [*own.inputs.items(), *own.outputs.items()]:
                 if info.WhichOneof("encoding") is None or info.name == "" == info.coo_sparse.values_tensor_name:
                     raise AssertionError(
-                        f"All TensorInfo protos used in the SignatureDefs must have the name field set: {name!r} of "
-                        f"signature {key!r} has none"
+                        "All TensorInfo protos used in the SignatureDefs must have one of the 'encoding' fields (e.g., "
+                        f"name or coo_sparse) set: {str(info).strip()}\n"
+                        + errors.message(
+                            f"{name!r} of signature {key!r} without a name",
+                            "the name of a tensor",
+                            "tf.saved_model.utils.build_tensor_info(tensor)",
+                        )
+                    )
+                if not info.dtype:
+                    raise AssertionError(
+                        "All TensorInfo protos used in the SignatureDefs must have the dtype field set: "
+                        f"{str(info).strip()}\n"
+                        + errors.message(
+                            f"{name!r} of signature {key!r} without a dtype",
+                            "the dtype of a tensor",
+                            "tf.saved_model.utils.build_tensor_info(tensor)",
+                        )
                     )
             signatures[str(key)] = own
         return signatures
@@ -300,8 +315,16 @@ class SavedModelBuilder:
 
 def _path_of(tensor: Any) -> str:
     """The path that a constant string tensor of the collection of assets holds."""
-    if not isinstance(tensor, Tensor) or tensor.dtype.base.name != "string":
-        raise TypeError(f"Asset tensor {tensor!r} must be a string tensor.")
+    if not isinstance(tensor, Tensor):
+        lead = "Asset path tensor must be a Tensor."
+    elif tensor.dtype.base.name != "string":
+        lead = "Asset path tensor must be of dtype string."
+    else:
+        lead = ""
+    if lead:
+        raise TypeError(
+            f"{lead}\n" + errors.message(f"{tensor!r} as an asset", "a string tensor", "tf.constant(path_of_the_file)")
+        )
     value = partial_value(tensor)
     if value is None:
         raise TypeError(

@@ -88,9 +88,10 @@ def choose_meta_graph(model: Any, tags: Iterable[str] | None, folder: str) -> An
     for meta in model.meta_graphs:
         if set(meta.meta_info_def.tags) == wanted:
             return meta
+    named = str(sorted(wanted)).strip("[]")
     raise RuntimeError(
-        f"MetaGraphDef associated with tags {sorted(wanted)} could not be found in SavedModel, "
-        f"with available tags '{available}'.\n"
+        f"MetaGraphDef associated with tags {named} could not be found in SavedModel. To inspect available tag-sets in "
+        "the SavedModel, please use the SavedModel CLI: `saved_model_cli`\n"
         + errors.message(
             f"tags {sorted(wanted)} for {folder!r}",
             f"one of the tag sets {available}",

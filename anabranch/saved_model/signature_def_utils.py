@@ -48,6 +48,9 @@ def build_signature_def(
     return signature
 
 
+_KINDS = {dtypes.string: "string", dtypes.float32: "float"}
+
+
 def _checked(tensor: Any, what: str, argument: str, dtype: dtypes.DType | None) -> Any:
     if not isinstance(tensor, Tensor):
         raise TypeError(
@@ -57,7 +60,7 @@ def _checked(tensor: Any, what: str, argument: str, dtype: dtypes.DType | None) 
     info = tensor_info.build_tensor_info(tensor)
     if dtype is not None and info.dtype != dtype.enum:
         raise ValueError(
-            f"{what} `{argument}` must be of type {dtype.name}.\n"
+            f"{what} {argument} must be a {_KINDS[dtype]} Tensor.\n"
             + errors.message(f"tensor {tensor.name!r} of {tensor.dtype.name}", dtype.name, "tf.cast(x, dtype)")
         )
     return info
@@ -68,10 +71,10 @@ def regression_signature_def(examples: Tensor, predictions: Tensor) -> Any:
     """A regression signature: strings (serialised ``tf.train.Example``) to floats."""
     for value, name in ((examples, "examples"), (predictions, "predictions")):
         if value is None:
-            raise ValueError(f"Regression `{name}` cannot be None.")
+            raise ValueError(f"Regression {name} cannot be None.")
     return build_signature_def(
         {names.REGRESS_INPUTS: _checked(examples, "Regression", "examples", dtypes.string)},
-        {names.REGRESS_OUTPUTS: _checked(predictions, "Regression", "predictions", dtypes.float32)},
+        {names.REGRESS_OUTPUTS: _checked(predictions, "Regression", "output", dtypes.float32)},
         names.REGRESS_METHOD_NAME,
     )
 
@@ -80,9 +83,9 @@ def regression_signature_def(examples: Tensor, predictions: Tensor) -> Any:
 def classification_signature_def(examples: Tensor, classes: Tensor | None, scores: Tensor | None) -> Any:
     """A classification signature: strings (serialised ``tf.train.Example``) to class names, scores, or both."""
     if examples is None:
-        raise ValueError("Classification `examples` cannot be None.")
+        raise ValueError("Classification examples cannot be None.")
     if classes is None and scores is None:
-        raise ValueError("Classification `classes` and `scores` cannot both be None.")
+        raise ValueError("Classification classes and scores cannot both be None.")
     outputs = {}
     if classes is not None:
         outputs[names.CLASSIFY_OUTPUT_CLASSES] = _checked(classes, "Classification", "classes", dtypes.string)
@@ -100,7 +103,7 @@ def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any])
     """A signature of any tensors: ``inputs`` and ``outputs`` by name."""
     for given, name in ((inputs, "inputs"), (outputs, "outputs")):
         if not given:
-            raise ValueError(f"Prediction `{name}` cannot be None or empty.")
+            raise ValueError(f"Prediction {name} cannot be None or empty.")
     return build_signature_def(
         {key: tensor_info.build_tensor_info(tensor) for key, tensor in inputs.items()},
         {key: tensor_info.build_tensor_info(tensor) for key, tensor in outputs.items()},

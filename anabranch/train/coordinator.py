@@ -372,11 +372,17 @@ class QueueRunner:
                 return []
             self._runs[sess] = len(self._enqueue_ops)
             self._problems = []
-        threads = [threading.Thread(target=self._run, args=(sess, op, coord)) for op in self._enqueue_ops]
+        prefix = f"QueueRunnerThread-{self.name}-"
+        threads = [
+            threading.Thread(target=self._run, args=(sess, op, coord), name=prefix + op.name)
+            for op in self._enqueue_ops
+        ]
         if coord:
-            threads.append(threading.Thread(target=self._cancel_when_stopped, args=(sess, self._cancel_op, coord)))
+            arguments = (sess, self._cancel_op, coord)
+            threads.append(
+                threading.Thread(target=self._cancel_when_stopped, args=arguments, name=f"{prefix}close_on_stop")
+            )
         for thread in threads:
-            thread.name = f"QueueRunnerThread-{self.name}-{thread.name}"
             thread.daemon = daemon
             if coord:
                 coord.register_thread(thread)

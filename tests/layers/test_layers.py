@@ -375,3 +375,12 @@ def test_causal_padding_of_other_layers_is_refused():
                 layer(x, 4, 3, padding="causal")
         with pytest.raises(ValueError, match="must be channels_last"):
             tf.layers.conv1d(x[:, 0], 4, 3, padding="causal", data_format="channels_first")
+
+
+def test_pools_of_one_dimension_have_tensorflows_names_and_need_steps() -> None:
+    with tf.Graph().as_default():
+        x = tf.zeros([2, 6, 3])
+        assert tf.layers.max_pooling1d(x, 2, 2).name == "max_pooling1d/Squeeze:0"
+        assert tf.layers.average_pooling1d(x, 2, 2).name == "average_pooling1d/Squeeze:0"
+        with pytest.raises(ValueError, match="Argument `strides` must not be None"):
+            tf.layers.max_pooling1d(x, 2, None)

@@ -194,7 +194,7 @@ def test_tags() -> None:
         assert list(model.signatures["serving_default"].outputs) == ["twice"]
     with tf.saved_model.load(folder) as model:  # several, of which one is ["serve"]
         assert sorted(model.signatures) == ["serving_default", "words"]
-    with pytest.raises(RuntimeError, match=r"tags \['train'\] could not be found in SavedModel"):
+    with pytest.raises(RuntimeError, match="tags 'train' could not be found in SavedModel"):
         tf.saved_model.load(folder, "train")
     with pytest.raises(TypeError, match="after the model's folder"):
         tf.saved_model.load(folder, None, "more")

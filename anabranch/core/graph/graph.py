@@ -331,7 +331,7 @@ class Graph(GraphScopes):
             told, *more = str(problem).split("\n")
             if not told.startswith("Given:"):
                 listed = ", ".join(shapes.show(t._shape) for t in op._inputs)
-                told = f"{told.removesuffix('.')} for '{op.name}' (op: '{op.type}') with input shapes: {listed}."
+                told = f"{told} for '{op.name}' (op: '{op.type}') with input shapes: {listed}."
             raise type(problem)(
                 "\n".join([told, *more, f"Op: {op.type} {op.name!r}", *inputs_text, f"At: {op.user_site}"])
             ) from None

@@ -114,8 +114,9 @@ def convert(value: Any, dtype: Any = None, shape: tuple[int, ...] | None = None)
             refuse_handles(dtype, "a constant")
     if value is None:
         raise ValueError(
-            message(
-                "None values not supported.",
+            "None values not supported.\n"
+            + message(
+                "None",
                 "a number, a string, a NumPy array, or a list of them",
                 "leave the operation out where there is no value, or give a default such as 0.0",
             )

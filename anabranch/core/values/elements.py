@@ -303,16 +303,44 @@ def refuse_range(value: Any, dtype: DType) -> NoReturn:
     )
 
 
+class MixedDepthError(ValueError, TypeError):
+    """Refusal of numbers beside lists: a ``TypeError`` in TensorFlow 1.15, a ``ValueError`` since NumPy 1.24."""
+
+
 def refuse_ragged(value: Any) -> NoReturn:
-    """Refuse lists that are not dense."""
-    raise ValueError(
-        f"Argument must be a dense tensor: {shown(value)}\n"
-        + message(
-            f"lists of different lengths or depths in {shown(value)}",
-            "a dense tensor: at each depth lists of one length",
-            "pad the lists to one length, or tf.ragged.constant",
-        )
+    """Refuse lists that are not dense; TensorFlow's words depend on the first element of each list."""
+    text = message(
+        f"lists of different lengths or depths in {shown(value)}",
+        "a dense tensor: at each depth lists of one length",
+        "pad the lists to one length, or tf.ragged.constant",
     )
+    common, first = _common_sizes([value]), _sizes_of_first(value)
+    if common == first:
+        kind = f"Failed to convert object of type {type(value)} to Tensor. Contents: {shown(value)}."
+        raise MixedDepthError(f"{kind} Consider casting elements to a supported type.\n{text}")
+    raise ValueError(
+        f"Argument must be a dense tensor: {shown(value)} - got shape {common}, but wanted {first}.\n{text}"
+    )
+
+
+def _sizes_of_first(value: Any) -> list[int]:
+    """The lengths of a list, of its first element, and so on."""
+    sizes = []
+    while isinstance(value, (list, tuple)):
+        sizes.append(len(value))
+        if not value:
+            break
+        value = value[0]
+    return sizes
+
+
+def _common_sizes(layer: list[Any]) -> list[int]:
+    """The lengths that all lists at a depth share, as deep as all elements there are lists of one length."""
+    sizes: list[int] = []
+    while layer and all(isinstance(item, (list, tuple)) and len(item) == len(layer[0]) for item in layer):
+        sizes.append(len(layer[0]))
+        layer = [inner for item in layer for inner in item]
+    return sizes
 
 
 def refuse_handles(dtype: DType, what: str) -> NoReturn:

@@ -155,7 +155,7 @@ def _concat_shape(c: Any, values: range, axis: int | None) -> shapes.RawShape:
                 f"tensors of shapes {', '.join(shapes.show(item) for item in given)}",
                 "tensors of one rank",
                 "tf.expand_dims or tf.reshape some of them",
-                f"Ranks of all input tensors should match: Shape must be rank {rank} but is rank {len(raw)}",
+                f"Shape must be rank {rank} but is rank {len(raw)}",
             )
         total = None if total is None or raw[axis] is None else total + raw[axis]
         try:
@@ -401,6 +401,7 @@ class ConcatOffset(Op):
                 dim,
                 shape,
                 given[0],
+                summarize=10,
             )
         offsets = []
         start = xp.zeros_like(given[0])

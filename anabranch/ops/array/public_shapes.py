@@ -202,7 +202,12 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> shapes.TensorShape:
     Raises:
         ValueError: they do not.
     """
-    return shapes.TensorShape(shapes.broadcast(shapes.as_raw(shape_x), shapes.as_raw(shape_y)))
+    x, y = shapes.as_raw(shape_x), shapes.as_raw(shape_y)
+    try:
+        return shapes.TensorShape(shapes.broadcast(x, y))
+    except ValueError as problem:
+        words = f"Incompatible shapes for broadcasting: {shapes.TensorShape(x)} and {shapes.TensorShape(y)}"
+        raise ValueError(f"{words}\n{problem}") from None
 
 
 @public("broadcast_dynamic_shape")

@@ -171,8 +171,9 @@ def _refuse_axis(axis: Any) -> None:
 
 
 def _refuse_order(order: Any, what: str, allowed: str) -> None:
+    listed = f" in {allowed}" if what == "matrix" else ""
     raise ValueError(
-        f"'ord' must be a supported {what} norm in {allowed}, got {order}\n"
+        f"'ord' must be a supported {what} norm{listed}, got {order}\n"
         + errors.message(f"ord={order!r}", allowed, "choose one of them")
     )
 

@@ -147,8 +147,21 @@ def _find(ctx: Any, inputs: Any, attrs: Any) -> Any:
         errors.InvalidArgumentError,
         f"Expected shape {shapes.show(table.value_shape)} for default value, got {shapes.show(default.shape)}",
     )
-    values = table.find(keys_list(keys), default if table.value_shape else default.item())
+    wanted = keys_list(keys)
+    _check_keys(ctx, table, wanted)
+    values = table.find(wanted, default if table.value_shape else default.item())
     return as_array(values, attrs["Tout"], (*keys.shape, *table.value_shape))
+
+
+def _check_keys(ctx: Any, table: Table, keys: list[Any]) -> None:
+    """Refuse the two keys that a dense table keeps for itself."""
+    if table.kind != "MutableDenseHashTable" or ctx.op is None:
+        return
+    maker = ctx.op.inputs[0]._made_by
+    for tensor, name in zip(() if maker is None else maker.inputs, ("empty_key", "deleted_key"), strict=False):
+        value = constant_value(tensor)
+        if value is not None and keys_list(value)[0] in keys:
+            ctx.check(False, errors.InvalidArgumentError, f"Using the {name} as a table key is not allowed")
 
 
 def _pairs(ctx: Any, table: Table, keys: Any, values: Any) -> list[tuple[Any, Any]]:
@@ -172,13 +185,17 @@ def _mutable(ctx: Any, table: Table, doing: str) -> None:
 def _insert(ctx: Any, inputs: Any, attrs: Any) -> Any:
     table = _table(ctx, inputs[0], attrs["Tin"], attrs["Tout"])
     _mutable(ctx, table, "Insert")
-    return table.with_entries(_pairs(ctx, table, inputs[1], inputs[2]))
+    pairs = _pairs(ctx, table, inputs[1], inputs[2])
+    _check_keys(ctx, table, [key for key, _ in pairs])
+    return table.with_entries(pairs)
 
 
 def _remove(ctx: Any, inputs: Any, attrs: Any) -> Any:
     table = _table(ctx, inputs[0], attrs["Tin"])
     _mutable(ctx, table, "Remove")
-    return table.without_keys(keys_list(inputs[1]))
+    keys = keys_list(inputs[1])
+    _check_keys(ctx, table, keys)
+    return table.without_keys(keys)
 
 
 def _no_keys(op: Any, table: Table) -> list[Any]:
@@ -264,6 +281,14 @@ def _export_shape(c: ShapeContext) -> list[RawShape]:
     return [(None,), None if value_shape is None else (None, *value_shape)]
 
 
+def _check_import(c: ShapeContext) -> list[RawShape]:
+    keys, values = c.shape("keys"), c.shape("values")
+    maker = c._tensors[0]._made_by
+    if keys is not None and len(keys) == 1 and maker is not None and maker.type in ("HashTable", "HashTableV2"):
+        shapes.merge(keys, values)
+    return []
+
+
 def _check_initializer(c: ShapeContext) -> list[RawShape]:
     keys = c.with_rank("keys", 1)
     if not shapes.is_compatible(keys, c.shape("values")):
@@ -299,7 +324,7 @@ _OPS: tuple[tuple[str, tuple[str, ...], str, dict[str, Any], str, Any, Any, str]
      "Adds or replaces entries; values have shape ``keys.shape`` and that of one value."),
     ("LookupTableRemove", ("V2",), ", keys: Tin ->", {"Tin": Type()}, "write", inference.no_outputs, _remove,
      "Removes the entries of the keys that are there."),
-    ("LookupTableImport", ("", "V2"), ", keys: Tin, values: Tout ->", _IN, "write", inference.no_outputs, _import,
+    ("LookupTableImport", ("", "V2"), ", keys: Tin, values: Tout ->", _IN, "write", _check_import, _import,
      "Replaces all entries."),
     ("LookupTableSize", ("", "V2"), "-> size: int64", {}, "read", inference.scalar, _size,
      "Number of entries; a scalar."),

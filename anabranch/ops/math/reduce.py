@@ -56,7 +56,7 @@ def reduced_shape(c: Any) -> Any:
                 f"reduction dimension {axis} of a tensor of shape {shapes.show(shape)}",
                 f"dimensions in [{-rank}, {rank})",
                 "choose dimensions that the tensor has, or axis=None for all",
-                f"Invalid reduction dimension {axis} for input with {rank} dimensions",
+                f"Invalid reduction dimension {axis} for input with {rank} dimensions.",
             )
         gone.add(axis % rank)
     if keep:
@@ -66,7 +66,7 @@ def reduced_shape(c: Any) -> Any:
 
 # ------------------------------------------------------------------------------------------------------------- kernels
 def kernel_axes(ctx: Any, axes: Any, rank: int) -> tuple[int, ...]:
-    """The dimensions to reduce, sorted and counted from the front; checks that they exist and differ."""
+    """The dimensions to reduce, sorted and counted from the front; checks that they exist. One may be named twice."""
     dimensions: set[int] = set()
     for axis in np.asarray(axes).ravel().tolist():
         if not -rank <= axis < rank:
@@ -76,13 +76,6 @@ def kernel_axes(ctx: Any, axes: Any, rank: int) -> tuple[int, ...]:
                 "Invalid reduction dimension ({0} for input with {1} dimension(s)",
                 axis,
                 rank,
-            )
-        elif axis % rank in dimensions:
-            ctx.check(
-                False,
-                errors.InvalidArgumentError,
-                "Invalid reduction arguments: Axes contains duplicate dimension: {0}",
-                axis % rank,
             )
         else:
             dimensions.add(axis % rank)

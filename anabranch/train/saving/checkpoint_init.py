@@ -9,6 +9,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.graph import get_default_graph
+from anabranch.core.values.shapes import TensorShape
 from anabranch.platform import logging
 from anabranch.train.saving import checkpoint_reader, saveable
 from anabranch.variables.partitioned import PartitionedVariable
@@ -48,9 +49,10 @@ def init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: Any) -> None:
     for name, target in sorted(pairs, key=lambda pair: pair[0]):
         variable = _variable(target, known)
         if variable is not None:
-            _take(variable, path, name, shapes, name)
+            absence = f"Tensor {name} is not found in {ckpt_dir_or_file} checkpoint {shapes}"
+            _take(variable, path, name, shapes, absence)
             continue
-        _take_scope(name, target, known, path, shapes)
+        _take_scope(name, target, known, path, shapes, ckpt_dir_or_file)
 
 
 def _variable(target: Any, known: dict[str, Variable]) -> Any:
@@ -75,10 +77,12 @@ def _variable(target: Any, known: dict[str, Variable]) -> Any:
     return parts or None
 
 
-def _take_scope(source: str, target: str, known: dict[str, Variable], path: str, shapes: dict[str, list[int]]) -> None:
+def _take_scope(
+    source: str, target: str, known: dict[str, Variable], path: str, shapes: dict[str, list[int]], place: Any
+) -> None:
     if not source.endswith("/"):
         raise ValueError(
-            f"Assignment map with scope only name {target} should map to scope only {source}. "
+            f"Assignment map with scope only name {target.rpartition('/')[0]} should map to scope only {source}. "
             "Should be 'scope/': 'other_scope/'.\n"
             + errors.message(
                 f"{source!r} to {target!r}, which is not a variable",
@@ -93,14 +97,15 @@ def _take_scope(source: str, target: str, known: dict[str, Variable], path: str,
         if target != "/":
             below_scope = below_scope[1:]
         wanted = (below_scope if source == "/" else source + below_scope).removesuffix("/")
-        _take(_variable(name, known), path, wanted, shapes, f"{source} in {path}")
+        absence = f"Tensor {wanted} ({below_scope} in {source}) is not found in {place} checkpoint"
+        _take(_variable(name, known), path, wanted, shapes, absence)
 
 
-def _take(variable: Any, path: str, name: str, shapes: dict[str, list[int]], description: str) -> None:
+def _take(variable: Any, path: str, name: str, shapes: dict[str, list[int]], absence: str) -> None:
     parts = variable if isinstance(variable, list) else [variable]
     if name not in shapes:
         raise ValueError(
-            f"Tensor {name} ({description}) is not found in {path} checkpoint\n"
+            f"{absence}\n"
             + errors.message(
                 f"{name!r} for variable {parts[0].name!r}",
                 "a tensor of the checkpoint",
@@ -114,8 +119,8 @@ def _take(variable: Any, path: str, name: str, shapes: dict[str, list[int]], des
             a is not None and a != b for a, b in zip(whole, shapes[name], strict=True)
         ):
             raise ValueError(
-                f"Shape of variable {part.name} ({whole}) doesn't match with shape of tensor {name} ({shapes[name]}) "
-                f"from checkpoint reader.\n"
+                f"Shape of variable {part.name} ({TensorShape(whole)}) doesn't match with shape of tensor {name} "
+                f"({shapes[name]}) from checkpoint reader.\n"
                 + errors.message(
                     f"a variable of shape {whole}",
                     f"a variable of shape {shapes[name]}, as saved",

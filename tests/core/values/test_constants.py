@@ -191,7 +191,12 @@ def test_shapes_are_values(value, dtype, expected, name):
         (TensorShape([2**31]), "int32", ValueError, "dtype=tf.int64"),
         (None, None, ValueError, "None values not supported"),
         ([1.0, [None]], None, TypeError, "None of type 'NoneType'"),
-        ([1, 2.5], "int32", TypeError, r"(?s)2\.5 of type 'float' for dtype tf\.int32.*Expected: a value that int32 holds"),
+        (
+            [1, 2.5],
+            "int32",
+            TypeError,
+            r"(?s)2\.5 of type 'float' for dtype tf\.int32.*Expected: a value that int32 holds",
+        ),
         ([[1], [2, 3]], None, ValueError, r"lists of different lengths or depths in \[\[1\], \[2, 3\]\]"),
         ([["a"], "b"], None, ValueError, "lists of different lengths"),
         (["b", ["a"]], None, ValueError, "lists of different lengths"),

@@ -113,6 +113,23 @@ def test_a_table_that_changes(session, kind) -> None:
     assert session.run(table.lookup(["x", "b", "y"])).tolist() == [8, -1, 9]
 
 
+def test_the_two_keys_of_a_dense_table_are_refused(session) -> None:
+    table = tf.contrib.lookup.MutableDenseHashTable(tf.int64, tf.int64, -1, empty_key=0, deleted_key=7)
+    session.run(table.insert(np.int64([1]), np.int64([5])))
+    uses = {"empty_key": np.int64([1, 0]), "deleted_key": np.int64([7])}
+    for name, keys in uses.items():
+        for use in (table.lookup(keys), table.insert(keys, keys), table.remove(keys)):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=f"Using the {name} as a table key is not allowed"):
+                session.run(use)
+    assert session.run([table.lookup(np.int64([1])), table.size()]) == [[5], 1]
+
+
+def test_keys_and_values_of_an_initializer_must_be_as_many(session) -> None:
+    fill = tf.contrib.lookup.KeyValueTensorInitializer(["a", "b"], np.int64([1]))
+    with pytest.raises(ValueError, match=r"Dimension 0 in both shapes must be equal, but are 2 and 1\. Shapes are"):
+        tf.contrib.lookup.HashTable(fill, -1)
+
+
 def test_tensors_as_values(session) -> None:
     table = tf.contrib.lookup.MutableHashTable(tf.int64, tf.float32, [0.0, -1.0])
     assert table.resource_handle.op.type == "MutableHashTableOfTensorsV2"

@@ -116,9 +116,10 @@ def test_wrong_dimensions():
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_duplicate_dimensions(tier):
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Axes contains duplicate dimension: 0"):
-        run_op("Sum", X, np.array([0, -2], np.int32), tier=tier)
+@pytest.mark.parametrize(("op", "reference"), [("Sum", np.sum), ("Max", np.max), ("Mean", np.mean)])
+def test_a_dimension_named_twice_counts_once_as_in_version_1(op, reference, tier):
+    got = run_op(op, X, np.array([0, -2], np.int32), tier=tier)
+    np.testing.assert_allclose(got, reference(X, 0), rtol=1e-6)
 
 
 @pytest.mark.parametrize("tier", TIERS)
@@ -342,7 +343,8 @@ def test_extrema_of_nan_have_a_nan_gradient(function, tier):
         x = tf.placeholder(tf.float32, [None, 4])
         slope = session.run(tf.gradients(function(x, 1), x)[0], {x: rows})
     assert np.isnan(slope[:2]).all()
-    first, last = ([1, 0, 0, 0], [0.5, 0.5, 0, 0]) if function is tf.reduce_max else ([0, 1, 0, 0], [0, 0, 0.5, 0.5])
+    is_max = function.__name__ == "reduce_max"  # where ragged tensors are loaded in between, a name has another object
+    first, last = ([1, 0, 0, 0], [0.5, 0.5, 0, 0]) if is_max else ([0, 1, 0, 0], [0, 0, 0.5, 0.5])
     np.testing.assert_array_equal(slope[2:], [first, [0.25] * 4, last])
 
 

@@ -150,3 +150,37 @@ def test_an_object_that_says_which_variables_are_saved_for_it(tmp_path):
     assert [name for name, _ in tf.train.list_variables(path)] == ["first0", "first1", "own1"]
     with pytest.raises(ValueError, match="At least two variables have the same name: first0"):
         tf.train.Saver([one, one.first])
+
+
+def test_words_of_initial_values_from_a_checkpoint(tmp_path):
+    with tf.variable_scope("old"):
+        tf.get_variable("w", [1, 3])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        path = tf.train.Saver().save(session, str(tmp_path / "model"))
+    folder = str(tmp_path)
+    with tf.Graph().as_default():
+        tf.get_variable("new/w", [1, 4])
+        tf.get_variable("new/u", [1, 3])
+        wrong = {
+            "Tensor none is not found in .* checkpoint {'old/w'": {"none": "new/u"},
+            r"Tensor old/u \(u in old/\) is not found in": {"old/": "new/"},
+            "Assignment map with scope only name new should map to scope only old/w": {"old/w": "new/none"},
+            r"Shape of variable new/w:0 \(\(1, 4\)\) doesn't match with shape of tensor old/w": {"old/w": "new/w"},
+        }
+        for words, mapping in wrong.items():
+            with pytest.raises(ValueError, match=words):
+                tf.train.init_from_checkpoint(folder, mapping)
+        restored = tf.raw_ops.RestoreV2(prefix=path, tensor_names=["old/w"], shape_and_slices=[""], dtypes=[tf.int32])
+        part = tf.raw_ops.RestoreV2(
+            prefix=path, tensor_names=["old/w"], shape_and_slices=["2 3 0,1:0,3"], dtypes=[tf.float32]
+        )
+        with tf.Session() as session:
+            with pytest.raises(
+                tf.errors.InvalidArgumentError, match="expected dtype int32 does not equal original dtype float"
+            ):
+                session.run(restored)
+            with pytest.raises(
+                tf.errors.InvalidArgumentError, match=r"spec \[2,3\] does not match the shape stored in"
+            ):
+                session.run(part)

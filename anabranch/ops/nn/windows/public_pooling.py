@@ -135,7 +135,7 @@ def _any_rank(
                 )
             )
         if n == 1:
-            return _pool1d(type_name, x, ksize, strides, padding, op_format(data_format, 1))
+            return pool1d(type_name, x, ksize, strides, padding, op_format(data_format, 1))
         return _pool(f"{type_name}3D" if n == 3 else type_name, x, n, ksize, strides, padding, data_format, scope)
 
 
@@ -227,7 +227,8 @@ def avg_pool3d(
     return _pool("AvgPool3D", input, 3, ksize, strides, padding, data_format, name)
 
 
-def _pool1d(type_name: str, x: Any, ksize: Any, strides: Any, padding: Any, data_format: Any) -> Any:
+def pool1d(type_name: str, x: Any, ksize: Any, strides: Any, padding: Any, data_format: Any) -> Any:
+    """Pooling of ``[batch, width, channels]`` (or channels first) as that of an image of one row, without a scope."""
     form = op_format(data_format, 1)
     place = 2 if channels_first(form) else 1
     size, step = (sequence(v, 1, form, what)[place] for v, what in ((ksize, "ksize"), (strides, "strides")))
@@ -242,7 +243,7 @@ def max_pool1d(
 ) -> Any:
     """The maximum of each window of ``[batch, width, channels]``."""
     with name_scope(name, "MaxPool1d", [input]):
-        return _pool1d("MaxPool", input, ksize, strides, padding, data_format)
+        return pool1d("MaxPool", input, ksize, strides, padding, data_format)
 
 
 @public("nn.avg_pool1d")
@@ -251,7 +252,7 @@ def avg_pool1d(
 ) -> Any:
     """The mean of each window of ``[batch, width, channels]``."""
     with name_scope(name, "AvgPool1D", [input]):
-        return _pool1d("AvgPool", input, ksize, strides, padding, data_format)
+        return pool1d("AvgPool", input, ksize, strides, padding, data_format)
 
 
 @public("nn.max_pool_with_argmax")
@@ -374,13 +375,13 @@ def pool(
 
         def plain(tensor: Any, scope: Any = None) -> Any:
             if n == 1:
-                return _pool1d(type_name, tensor, sizes, steps, padding, "NCW" if channels_first(form) else "NWC")
+                return pool1d(type_name, tensor, sizes, steps, padding, "NCW" if channels_first(form) else "NWC")
             return _pool(type_name, tensor, n, sizes, steps, padding, form, scope)
 
         def pooled_block(tensor: Any) -> Any:
             last = ("NWC", "NHWC", "NDHWC")[n - 1]
             if n == 1:
-                return _pool1d(type_name, tensor, sizes, steps, "VALID", last)
+                return pool1d(type_name, tensor, sizes, steps, "VALID", last)
             return _pool(type_name, tensor, n, sizes, steps, "VALID", last, None)
 
         if max(gaps) == 1:
