@@ -333,7 +333,7 @@ def _execute(
     uses = bodies_of(op)
     live = tuple(range(len(op._outputs))) if live is None else live
     chosen = uses[control.branch_of(op, to_host(operands[0]), len(uses))] if role is Role.CONDITIONAL else uses[-1]
-    waits = False
+    waits = runner.plan.compiles_further
     if restart:
         alone = policy.compiling_body(runner.bodies.of(chosen.body, live).cost)
         waits = runner.plan.cost.compile <= BODIES_FOR_A_SEGMENT * alone

@@ -60,6 +60,8 @@ def observed(env: Mapping[ValueKey, Any]) -> dict[ValueKey, Any]:
 
 
 def _like(value: Any) -> Any:
+    if isinstance(value, capacities.Padded):
+        value = value.exact()
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if shape is None or dtype is None or np.dtype(dtype).hasobject or isinstance(value, TracedList):
         return value

@@ -494,6 +494,11 @@ class Plan:
             return int(env[tensor].shape[axes[0]])
         return 0
 
+    @property
+    def compiles_further(self) -> bool:
+        """Whether a program is compiled for one more capacity: until then its ops and bodies are interpreted."""
+        return bool(self.further) and not all(further.done for further in self.further.values())
+
     def _forget_apart(self) -> None:
         for name in ("apart", "apart_cost"):
             self.__dict__.pop(name, None)

@@ -15,7 +15,7 @@ from anabranch.core import cache
 from anabranch.runtime.interpreter import straight_line
 from anabranch.runtime.plans import ahead, comparison, policy, shape_families
 from anabranch.runtime.worker import Worker
-from anabranch.xla import background, disk_cache, engine, startup
+from anabranch.xla import background, capacities, disk_cache, engine, startup
 from anabranch.xla import program as programs
 
 ROW = np.linspace(-1.0, 1.0, 6).astype(np.float32)
@@ -573,3 +573,8 @@ def test_a_seeded_plan_and_one_whose_tier_was_asked_for_compare_nothing(clock):
             session.run(v.initializer)
             session.run(fetches, {x: ROW})
             assert _plan(session).comparison is None
+
+
+def test_padded_arrays_of_a_run_are_looked_at_as_they_are():
+    value = capacities.padded(np.arange(5), (0,), capacities.Capacities(), "rows")
+    np.testing.assert_array_equal(ahead.observed({"key": value})["key"], np.arange(5))
