@@ -120,3 +120,25 @@ def test_sparse_matrices_of_every_form_are_inputs(form: str) -> None:
             losses[-1].append(model.evaluate(x, targets, batch_size=4, verbose=0))
             losses[-1].extend(model.predict(x, batch_size=4)[:, 0])
         np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
+def test_a_model_without_inputs_takes_the_dicts_of_a_dataset() -> None:
+    with mode.eager_mode():
+        column = tf.feature_column
+        words = column.categorical_column_with_vocabulary_list("w", ["a", "b"])
+        columns = [
+            column.numeric_column("x"),
+            column.embedding_column(words, 2, initializer=tf.ones_initializer()),
+            column.indicator_column(column.categorical_column_with_hash_bucket("w", 3)),
+            column.bucketized_column(column.numeric_column("x"), [1.5]),
+        ]
+        features = {"x": np.array([[1.0], [2.0], [3.0]], np.float32), "w": np.array([["a"], ["b"], ["c"]])}
+        data = tf.data.Dataset.from_tensor_slices((features, np.array([1.0, 2.0, 3.0], np.float32))).batch(3).repeat()
+        dense = tf.keras.layers.Dense(1, kernel_initializer="ones")
+        made = tf.keras.Sequential([tf.keras.layers.DenseFeatures(columns), dense])
+        made.compile("sgd", "mse")
+        losses = made.fit(data, steps_per_epoch=1, epochs=3, verbose=0).history["loss"]
+        np.testing.assert_allclose(losses, [12.0, 9.0518999, 6.9507327], rtol=1e-5)  # TensorFlow 1.15.5's
+        assert made.input_names == ["w", "x"]
+        assert made.predict(features).shape == (3, 1)
+        assert made.evaluate(data, steps=1, verbose=0) < 6.95

@@ -150,7 +150,7 @@ class Model(Network):
         computed = {id(value) for value in self._in_steps([value for _, value in found])}
         return [item for item in found if id(item[1]) in computed]
 
-    def _ready(self, kind: str, inputs: list[Any]) -> None:
+    def _ready(self, kind: str, inputs: Any) -> None:
         if kind != "predict" and self.optimizer is None:
             raise RuntimeError(
                 "You must compile your model before training/testing. Use `model.compile(optimizer, loss)`.\n"
@@ -173,7 +173,8 @@ class Model(Network):
             if isinstance(x, tf.Tensor) and not state.is_eager():
                 places.append(x)
                 continue
-            kind = "int32" if x.dtype == np.int32 else "int64" if x.dtype == np.int64 else state.floatx()
+            text = x.dtype.kind in "OSU"
+            kind = "string" if text else x.dtype.name if x.dtype in (np.int32, np.int64) else state.floatx()
             shape = (None, *np.shape(x)[1:])
             # A model of one's own is no network: its layers have no calls that `layer.output` could mean.
             with state.graph().as_default():
@@ -186,11 +187,17 @@ class Model(Network):
             scopes.enter_context(state.graph().as_default())
             if self._strategy is not None:
                 scopes.enter_context(self._strategy.scope())
-            outputs = nest.flatten(self(single(places), **phase))
-        self.input_names = [f"input_{i + 1}" for i in range(len(places))]
+            object.__setattr__(self, "_input_keys", sorted(arrays) if isinstance(arrays, dict) else None)
+            outputs = nest.flatten(self(self._as_given(places), **phase))
+        self.input_names = self._input_keys or [f"input_{i + 1}" for i in range(len(places))]
         self.output_names = [f"output_{i + 1}" for i in range(len(outputs))]
         object.__setattr__(self, "inputs", places)
         object.__setattr__(self, "outputs", outputs)
+
+    def _as_given(self, inputs: list[Any]) -> Any:
+        """Inputs in the form in which `call` takes them: one, a list, or a dict if the first batch was one."""
+        keys = getattr(self, "_input_keys", None)
+        return single(inputs) if keys is None else dict(zip(keys, inputs, strict=True))
 
     @property
     def run_eagerly(self) -> bool:
@@ -356,7 +363,7 @@ class Model(Network):
 
         def serve(*inputs: Any) -> dict[str, Any]:
             phase = {"training": False} if "training" in self._call_arguments else {}
-            outputs = nest.flatten(self(single(list(inputs)), **phase))
+            outputs = nest.flatten(self(self._as_given(list(inputs)), **phase))
             return dict(zip(self.output_names, outputs, strict=True))
 
         return tf.function(serve, specs, autograph=False).get_concrete_function()

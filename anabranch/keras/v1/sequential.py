@@ -177,7 +177,8 @@ class Sequential(Model):
                     + errors.message("build() of a model without inputs", "a shape", "model.build((None, 3))")
                 )
             return
-        object.__setattr__(self, "_build_input_shape", tuple(tf.TensorShape(input_shape).as_list()))
+        shape = input_shape if isinstance(input_shape, dict) else tuple(tf.TensorShape(input_shape).as_list())
+        object.__setattr__(self, "_build_input_shape", shape)
         super().build(input_shape)
         self._name_layers(self._layers)
 
@@ -192,8 +193,8 @@ class Sequential(Model):
             mask = getattr(x, "_keras_mask", None)
         return x
 
-    def _set_inputs(self, arrays: list[Any]) -> None:
-        if len(arrays) != 1 or (isinstance(arrays[0], tf.Tensor) and not state.is_eager()):
+    def _set_inputs(self, arrays: Any) -> None:
+        if isinstance(arrays, dict) or len(arrays) != 1 or (isinstance(arrays[0], tf.Tensor) and not state.is_eager()):
             super()._set_inputs(arrays)
             return
         own = self.layers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import anabranch as tf
@@ -22,8 +23,11 @@ def standard(
 ) -> tuple[list[Any], list[Any], list[Any] | None]:
     """Inputs, targets and weights as lists of arrays."""
     if model.inputs is None:
-        names = ["input"] * (len(x) if isinstance(x, (list, tuple)) and batch_sources._is_array(x[0]) else 1)
-        model._ready(kind, batch_sources.as_list(x, names, "input"))
+        if isinstance(x, Mapping):
+            model._ready(kind, dict(zip(sorted(x), batch_sources.as_list(x, sorted(x), "input"), strict=True)))
+        else:
+            names = ["input"] * (len(x) if isinstance(x, (list, tuple)) and batch_sources._is_array(x[0]) else 1)
+            model._ready(kind, batch_sources.as_list(x, names, "input"))
     else:
         model._ready(kind, [])
     if isinstance(x, (tf.data.Dataset, tf.data.Iterator)):

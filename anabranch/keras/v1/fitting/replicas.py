@@ -22,7 +22,6 @@ from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import state
 from anabranch.keras.v1.fitting.steps import Compiled, GraphSteps
 from anabranch.keras.v1.layer import Layer
-from anabranch.keras.v1.nodes import single
 
 
 def check(strategy: Any) -> None:
@@ -124,7 +123,7 @@ class ReplicaSteps(GraphSteps):
 
         def step(inputs: Any, targets: Any, weights: Any, share: Any) -> Any:
             with state.frozen_layers(model._frozen_layers):
-                outputs = nest.flatten(model(single(list(inputs)), **phase))
+                outputs = nest.flatten(model(model._as_given(list(inputs)), **phase))
                 moved = updates.found()
             if kind == "predict":
                 return outputs, []

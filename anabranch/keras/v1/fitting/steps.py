@@ -338,8 +338,7 @@ class EagerSteps:
         return self._means[name]
 
     def _outputs(self, inputs: list[Any], training: bool) -> list[Any]:
-        given = inputs[0] if len(inputs) == 1 else inputs
-        return nest.flatten(self.model(given, training=training))
+        return nest.flatten(self.model(self.model._as_given(list(inputs)), training=training))
 
     def _loss(self, inputs: Any, targets: Any, weights: Any, training: bool) -> tuple[Any, list[Any]]:
         outputs = self._outputs(inputs, training)
