@@ -7,6 +7,7 @@ with a description is said while the graph is built.
 from __future__ import annotations
 
 import collections
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.random_seed import counted_as
 from anabranch.core.values import dtypes
 from anabranch.core.values.shapes import TensorShape
 
@@ -108,18 +110,20 @@ class Raw:
             default = self.dense_defaults.get(key)
             name = "key_" + re.sub(r"[^A-Za-z0-9_.\-/]", "_", key)
             if shape is not None and len(shape) and shape[0] is None:
-                if default is None:
-                    default = b"" if dtype is dtypes.string else 0
                 # A padded feature is filled with one value.
-                default = convert.convert_to_tensor(default, dtype, name)
-                default = build("Reshape", default, [], name=None)
+                with counted_as(1) if default is None else contextlib.nullcontext():
+                    if default is None:
+                        default = b"" if dtype is dtypes.string else 0
+                    default = convert.convert_to_tensor(default, dtype, name)
+                    default = build("Reshape", default, [], name=None)
             elif default is None:
                 default = convert.constant([], dtype, [0], name=name)
             elif not isinstance(default, Tensor):
                 array = np.asarray(default, object if dtype is dtypes.string else dtype.np)
                 sizes = tuple(int(size) for size in shape)
                 array = np.broadcast_to(array, sizes) if array.size == 1 else array.reshape(sizes)
-                default = convert.constant(array, dtype, name=name)
+                with counted_as(3):  # TensorFlow reshapes it
+                    default = convert.constant(array, dtype, name=name)
             else:
                 default = build("Reshape", default, list(shape))
             values.append(default)

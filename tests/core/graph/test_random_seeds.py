@@ -140,3 +140,28 @@ def test_default_seeds_in_functions_of_datasets(name):
         )
         given.map(function)
     assert counted == [number]
+
+
+FIXED, PADDED = tf.FixedLenFeature, tf.FixedLenSequenceFeature
+FEATURES = {
+    "fixed": ({"a": FIXED([], tf.int64), "b": FIXED([2], tf.float32)}, 3, 10),
+    "defaults": ({"a": FIXED([], tf.int64, 3), "b": FIXED([], tf.string, "")}, 7, 14),
+    "one default of two": ({"a": FIXED([2], tf.int64, [1, 2])}, 4, 10),
+    "sparse": ({"a": FIXED([], tf.int64), "b": tf.VarLenFeature(tf.string)}, 2, 9),
+    "padded": ({"a": PADDED([], tf.int64, allow_missing=True)}, 2, 8),
+}
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_default_seeds_behind_parsed_examples(name):
+    features, of_one, of_batch = FEATURES[name]
+    with tf.Graph().as_default():
+        tf.set_random_seed(1)
+        given = tf.placeholder(tf.string, [])
+        batch = given[None]
+        counts = [tf.get_seed(None)[1]]
+        tf.parse_single_example(given, features)
+        counts.append(tf.get_seed(None)[1])
+        tf.parse_example(batch, features)
+        counts.append(tf.get_seed(None)[1])
+    assert [counts[1] - counts[0], counts[2] - counts[1]] == [of_one, of_batch - 4]
