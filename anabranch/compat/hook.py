@@ -348,5 +348,5 @@ def uninstall() -> None:
     with _lock:
         if Finder in sys.meta_path:
             sys.meta_path.remove(Finder)
-        for name in [name for name in sys.modules if name == NAME or name.startswith(NAME + ".")]:
+        for name in [name for name in list(sys.modules) if name == NAME or name.startswith(NAME + ".")]:
             del sys.modules[name]

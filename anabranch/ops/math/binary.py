@@ -246,9 +246,13 @@ def _integer_power(ctx, x, y):
 
 def _host_power(x: Any, y: Any) -> Any:
     """``x ** y`` of floats in NumPy, whose power takes twentyfold time for a negative base as for a positive one."""
-    if np.ndim(y) == 0 and y in (2, 3):
-        return x * x if y == 2 else x * x * x
-    if not np.ndim(x) or not (x < 0).any():
+    if np.ndim(y) == 0 and y == 2:
+        return x * x
+    if not np.ndim(x):  # an optimizer's power of its decay, say: rounded once
+        return np.power(x, y)
+    if np.ndim(y) == 0 and y == 3:
+        return x * x * x
+    if not (x < 0).any():
         return np.power(x, y)
     result = np.asarray(np.power(np.abs(x), y))
     half = np.fmod(y, 2)  # of whole numbers 0 or 1 with their sign; of infinities NaN, which is neither

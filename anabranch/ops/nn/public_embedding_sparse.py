@@ -11,6 +11,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.sparse_tensor import SparseTensor, as_sparse
+from anabranch.core.graph.static_value import constant_value_as_shape
 from anabranch.ops.nn.public_embedding import embedding_lookup_sparse
 from anabranch.ops.sparse.public import sparse_fill_empty_rows, sparse_reshape, sparse_retain
 
@@ -82,6 +83,8 @@ def safe_embedding_lookup_sparse(
             shaped = build("Reshape", empty, [-1, *ones])
             result = build("SelectV2", shaped, build("ZerosLike", result), result, name=scope)
         if lead is None:
+            if result._shape is not None:
+                result.set_shape([constant_value_as_shape(original)[0], *result._shape[1:]])
             return result
         lead32 = build("Cast", lead, DstT="int32")
         tail = build("StridedSlice", build("Shape", result), [1], [0], [1], end_mask=1)

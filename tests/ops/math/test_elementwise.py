@@ -406,3 +406,10 @@ def test_powers_of_negative_numbers(dtype, tier):
         np.testing.assert_allclose(got, wanted, 2e-6)
         signs = ~np.isnan(wanted)
         np.testing.assert_array_equal(np.signbit(got)[signs], np.signbit(wanted)[signs])
+
+
+def test_powers_of_one_number_are_rounded_once() -> None:
+    base, power = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [])
+    with tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
+        found = [session.run(tf.pow(base, power), {base: 0.9, power: step}) for step in (1, 2, 3, 5)]
+    np.testing.assert_array_equal(found, [np.float32(float(np.float32(0.9)) ** step) for step in (1, 2, 3, 5)])
