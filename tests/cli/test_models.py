@@ -111,7 +111,7 @@ def test_run_a_model_of_strings(call, tmp_path) -> None:
         (["run", MODELS / "steps", "--input", "x=[1,"], "which is no JSON"),
         (["run", MODELS / "steps"], "no value for ['x']"),
         (["run", MODELS / "steps", "--input", "x=@none.npy"], "none.npy"),
-        (["run", MODELS / "steps", "--tags", "train"], "tags ['train'] could not be found"),
+        (["run", MODELS / "steps", "--tags", "train"], "tags 'train' could not be found"),
         (["show", "none"], "SavedModel file does not exist at: none"),
     ],
 )

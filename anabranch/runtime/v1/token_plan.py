@@ -20,6 +20,8 @@ class TokenPlan:
     """Which ops of a graph a step runs, and who takes what; fixed for fetches, feeds and a version of the graph."""
 
     tier = "tokens"
+    compiles_further = False
+    """As in a plan: it has no programs of its own."""
 
     def __init__(
         self, fetches: Sequence[Any], feeds: Sequence[Tensor], handle_of: Any, placer: Any, options: Any, why: str

@@ -80,9 +80,10 @@ def _variable(target: Any, known: dict[str, Variable]) -> Any:
 def _take_scope(
     source: str, target: str, known: dict[str, Variable], path: str, shapes: dict[str, list[int]], place: Any
 ) -> None:
+    scope = target.rpartition("/")[0]
     if not source.endswith("/"):
         raise ValueError(
-            f"Assignment map with scope only name {target.rpartition('/')[0]} should map to scope only {source}. "
+            f"Assignment map with scope only name {scope or target} should map to scope only {source}. "
             "Should be 'scope/': 'other_scope/'.\n"
             + errors.message(
                 f"{source!r} to {target!r}, which is not a variable",
@@ -90,7 +91,6 @@ def _take_scope(
                 f"the variable itself: {{{source!r}: variable}}",
             )
         )
-    scope = target.rpartition("/")[0]
     names = {name.partition("/part_")[0] for name in known if not scope or name.startswith(scope + "/")}
     for name in sorted(names):
         below_scope = name[len(scope) :]

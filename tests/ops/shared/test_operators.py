@@ -139,8 +139,8 @@ def test_equality_is_identity(tensors) -> None:
 
 REFUSED = [
     (lambda a, i, b: a + i, TypeError, "'y' of 'AddV2' Op has type int32 that does not match type float32"),
-    (lambda a, i, b: i + 1.5, TypeError, r"1.5 of type 'float'(.|\n)*Expected: Expected int32"),
-    (lambda a, i, b: a + "x", TypeError, r"'x' of type 'str'(.|\n)*Expected: Expected float32"),
+    (lambda a, i, b: i + 1.5, TypeError, r"1.5 of type 'float'(.|\n)*Expected: a value that int32"),
+    (lambda a, i, b: a + "x", TypeError, r"'x' of type 'str'(.|\n)*Expected: a value that float32"),
     (lambda a, i, b: a / i, TypeError, "x and y must have the same dtype, got tf.float32 != tf.int32"),
     (lambda a, i, b: b / b, TypeError, "Invalid dtype tf.bool in __truediv__"),
     (lambda a, i, b: b + b, TypeError, "DataType bool not in list of allowed values"),

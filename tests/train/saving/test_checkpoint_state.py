@@ -179,10 +179,10 @@ def test_initial_values_that_do_not_fit(tmp_path):
     w = tf.get_variable("w", [3])
     other = tf.get_variable("scope/x", [2])
     for assignment, told in (
-        ({"w": w}, r"Shape of variable w:0 \(\[3\]\) doesn't match"),
-        ({"x": other}, "Tensor x .* is not found in"),
+        ({"w": w}, r"Shape of variable w:0 \(\(3,\)\) doesn't match"),
+        ({"x": other}, "Tensor x is not found in"),
         ({"w": "unknown"}, "Assignment map with scope only name unknown should map to scope only w"),
-        ({"/": "scope/"}, "Tensor x .* is not found in"),
+        ({"/": "scope/"}, r"Tensor x \(x in /\) is not found in"),
     ):
         with pytest.raises(ValueError, match=told):
             tf.train.init_from_checkpoint(path, assignment)
