@@ -154,6 +154,8 @@ def test_an_interrupted_program_is_done_and_the_next_user_is_told(ctrl_c, caplog
                 session.run(step, {x: 1.0})
             left = [step for step in step_threads._running if step.left]
             session.run(v.assign_add(np.ones(3, np.float32)).op)
+            if left:  # its last word comes behind its variables
+                wait_until(lambda: "has ended" in caplog.text)
         np.testing.assert_array_equal(session.run(v), np.full(3, 3.0))
     if left:  # else the machine was fast, and the step at its end
         assert "goes on until its program" in caught.value.__notes__[0]
@@ -163,9 +165,9 @@ def test_an_interrupted_program_is_done_and_the_next_user_is_told(ctrl_c, caplog
 
 def test_a_step_that_was_left_before_its_program_did_nothing(caplog):
     """Closed while its function sleeps, a step writes nothing when the function returns, and the log says so."""
-    go = threading.Event()
+    started, go = threading.Event(), threading.Event()
     session = tf.Session(config=tf.SessionOptions(tier="compiled"))
-    slept = tf.py_func(lambda: (go.wait(LATE), np.float32(1.0))[1], [], tf.float32)
+    slept = tf.py_func(lambda: (started.set(), go.wait(LATE), np.float32(1.0))[2], [], tf.float32)
     slept.set_shape([])
     v = tf.Variable(0.0, name="v")
     session.run(v.initializer)
@@ -177,13 +179,13 @@ def test_a_step_that_was_left_before_its_program_did_nothing(caplog):
 
     worker = threading.Thread(target=run)
     worker.start()
-    time.sleep(0.5)
+    assert started.wait(LATE)
     with caplog.at_level(logging.WARNING, "anabranch"):
         session.close()
         worker.join(SOON)
         assert not worker.is_alive()
         go.set()
-        wait_until(lambda: not step_threads._running)
+        wait_until(lambda: "has ended" in caplog.text)
     assert "the step of 'AssignAdd', cancelled" in caplog.text
     assert "has ended: it did nothing" in caplog.text
 
