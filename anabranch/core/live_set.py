@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Iterator
 from typing import Generic, TypeVar
@@ -21,13 +22,10 @@ class LiveSet(Generic[T]):
 
     def add(self, item: T) -> None:
         """Lists an object."""
-        key, references = id(item), self._references
-
-        def drop(reference: weakref.ref[T]) -> None:
-            if references.get(key) is reference:
-                references.pop(key, None)
-
-        references[key] = weakref.ref(item, drop)
+        # An exception that comes in a callback of Python code (Ctrl-C, the end of a step) is lost, so this one has
+        # none. It is called before another object can have the identity; the reference is what is popped by default.
+        key = id(item)
+        self._references[key] = weakref.ref(item, functools.partial(self._references.pop, key))
 
     def discard(self, item: T) -> None:
         """Lists an object no longer."""
