@@ -44,8 +44,9 @@ from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.state.slots import ResourceHandle, Slot, Version
 from anabranch.runtime.step import ItemTime, OtherLayout, Step
 from anabranch.runtime.values import Published, carried
-from anabranch.xla import batches, capacities, lowering
+from anabranch.xla import capacities, lowering
 from anabranch.xla.executables import NotStored
+from anabranch.xla.padding import batches
 
 MAX_ATTEMPTS = 100
 _NOTHING: frozenset[Slot] = frozenset()

@@ -21,8 +21,9 @@ from anabranch.runtime.plans.items import ProgramItem
 from anabranch.runtime.step import Call, device_failure, random_words
 from anabranch.runtime.step import run_wave as run_calls
 from anabranch.runtime.values import Published, on_device, on_devices, to_host
-from anabranch.xla import batches, capacities, engine, lowering
+from anabranch.xla import capacities, engine, lowering
 from anabranch.xla.executables import Means, NotStored
+from anabranch.xla.padding import batches
 from anabranch.xla.program import UNTRACEABLE
 from anabranch.xla.replicated_program import Unlike
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.xla import (
-    batches,
     engine,
     kernel_context,
     stored_programs,
 )
+from anabranch.xla.padding import batches
 
 
 class Facts:

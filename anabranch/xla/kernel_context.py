@@ -43,7 +43,7 @@ class TraceContext(kernels.KernelContext):
     def __init__(self, checks: list[Check], platform: str, precision: Any = None, recorder: Any = None) -> None:
         jax = engine.jax()
         self.recorder = recorder
-        """What notes all that is derived from shapes, if somebody asks; see :mod:`anabranch.xla.batches`."""
+        """What notes all that is derived from shapes, if somebody asks; see :mod:`anabranch.xla.padding.batches`."""
         self.places: Any = None
         """Numbers of ops by which each equation is to say which op it belongs to, if somebody asks."""
         self.xp = jax.numpy

@@ -25,7 +25,6 @@ from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values.list_values import TracedList
 from anabranch.xla import (
     background,
-    batches,
     capacities,
     engine,
     kernel_context,
@@ -39,6 +38,7 @@ from anabranch.xla import row_updates as rows
 from anabranch.xla.executables import Executable, Facts, Means, NotStored
 from anabranch.xla.loops import loop_limits
 from anabranch.xla.onednn import convolutions
+from anabranch.xla.padding import batches
 from anabranch.xla.program_function import ProgramFunction, ProgramOps
 
 UNTRACEABLE = (errors.OpError, NotImplementedError, faults.KernelBug)

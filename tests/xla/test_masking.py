@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anabranch.xla import batches, engine, masking
+from anabranch.xla import engine
+from anabranch.xla.padding import batches, masking
 
 COLUMNS = 6
 

@@ -15,9 +15,10 @@ import pytest
 import anabranch as tf
 from anabranch.ops.nn.windows import geometry, host_convolution
 from anabranch.testing.kernels import run_op
-from anabranch.xla import background, engine, masking, single_op, stored_programs
+from anabranch.xla import background, engine, single_op, stored_programs
 from anabranch.xla.onednn import choice, convolutions, frames, handler, library, primitives
 from anabranch.xla.onednn.primitives import FILTER, FORWARD, INPUT
+from anabranch.xla.padding import masking
 
 assert tf.Op  # loads all op families
 

@@ -38,8 +38,8 @@ them in a loop. A loop that looks up, multiplies and adds row by row (:func:`add
 Products of sparse matrices, values and columns of the dense one, CPU-ms: 1,299 and 2,080 1.72 and 0.67, 1,591 and 50
 0.096 and 0.027, 14,748 and 64 0.65 and 0.20, 14,679 and 16 0.28 and 0.23.
 
-A reduction over the first dimension in a program for batches of several sizes (``xla/batches.py``) is not written as
-slices, whose number would depend on the size.
+A reduction over the first dimension in a program for batches of several sizes (``xla/padding/batches.py``) is not
+written as slices, whose number would depend on the size.
 """
 
 from __future__ import annotations

@@ -34,8 +34,9 @@ from anabranch.core.values.list_values import TracedList
 from anabranch.runtime.plans.items import ProgramItem, Segment
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.values import device_value, to_host
-from anabranch.xla import background, batches, capacities, engine, lists, lowering
+from anabranch.xla import background, capacities, engine, lists, lowering
 from anabranch.xla.executables import Means
+from anabranch.xla.padding import batches
 from anabranch.xla.program import UNTRACEABLE
 
 KNOWN_ELEMENTS = 1024

@@ -40,7 +40,8 @@ from anabranch.runtime.plans import (
 )
 from anabranch.runtime.plans.items import HostItem, ProgramItem, Segment
 from anabranch.runtime.state.slots import ResourceHandle
-from anabranch.xla import batches, lowering
+from anabranch.xla import lowering
+from anabranch.xla.padding import batches
 
 MOST_VIEWS = 4096
 """Views of bodies that a plan keeps: enough for each body that it holds, for some sets of outputs."""

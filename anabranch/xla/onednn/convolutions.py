@@ -3,8 +3,8 @@
 Policy. An op's kernel asks :func:`convolve`, by way of its context, and computes with ``jax.lax`` where that gives
 None: there is no library, oneDNN has no good kernel for the dtype or the sizes, or XLA is as fast (``choice``). The
 three primitives are each other's transposes, so that derivatives of any order and forward mode come out of them. A
-primitive's parameters do not hold the size of the batch: :mod:`anabranch.xla.masking` reads the same computation at
-several sizes. Mapped by ``jax.vmap`` they run one after another.
+primitive's parameters do not hold the size of the batch: :mod:`anabranch.xla.padding.masking` reads the same
+computation at several sizes. Mapped by ``jax.vmap`` they run one after another.
 """
 
 from __future__ import annotations

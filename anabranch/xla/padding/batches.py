@@ -2,12 +2,12 @@
 
 Policy. A step whose feeds differ in one number, the size of their batch, is compiled for *capacities*: :data:`LEAST`,
 and from there powers of two and their halfway points, so that at most a third of a large batch is padding. How a
-program serves all sizes of a capacity stands in :mod:`anabranch.xla.masking`. Three traces tell how it depends on the
-size; what they cannot tell is whether the graph decides something by its sizes (`tf.minimum(tf.shape(x)[0], 100)`).
-Tracing therefore records all that is computed from shapes. For a size that has not come before, :meth:`Facts.holds`
-computes it again on the host, a few microseconds an op, and compares it with what the program takes for granted. A size
-for which that is wrong is not served by the program, nor is one for which kernels would draw other random numbers.
-"""
+program serves all sizes of a capacity stands in :mod:`anabranch.xla.padding.masking`. Three traces tell how it depends
+on the size; what they cannot tell is whether the graph decides something by its sizes (`tf.minimum(tf.shape(x)[0],
+100)`). Tracing therefore records all that is computed from shapes. For a size that has not come before,
+:meth:`Facts.holds` computes it again on the host, a few microseconds an op, and compares it with what the program takes
+for granted. A size for which that is wrong is not served by the program, nor is one for which kernels would draw other
+random numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ import numpy as np
 from anabranch.core.cache import Cache
 from anabranch.core.contract import kernels
 from anabranch.core.graph.operation import Operation, Tensor
-from anabranch.xla import capacities, engine, jaxpr_equality, kernel_context, lowering, masking
+from anabranch.xla import capacities, engine, jaxpr_equality, kernel_context, lowering
+from anabranch.xla.padding import masking
 
 LEAST = 32
 """The smallest capacity: what fewer rows cost is mostly calls."""

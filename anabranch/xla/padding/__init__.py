@@ -1,0 +1,1 @@
+"""One program for all sizes of a batch up to a capacity."""
