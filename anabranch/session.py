@@ -264,7 +264,7 @@ class BaseSession:
 
     def _new_fetch_plan(self, fetches: Any) -> fetching.FetchPlan:
         if not self._graph._operations:
-            raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
+            raise RuntimeError("The Session graph is empty.  Add operations to the graph before calling run().")
         # Plans are kept by the session: what they build of its tensors' strings must not keep it in turn.
         own = weakref.ref(self)
         return fetching.FetchPlan(self._graph, fetches, lambda tensor, handle: own()._keep_handle(tensor, handle))  # type: ignore[union-attr]

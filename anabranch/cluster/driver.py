@@ -30,6 +30,7 @@ from anabranch.core import errors
 from anabranch.core.cache import Cache, Listed
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.graph import Graph
+from anabranch.core.protos.config_pb2 import ConfigProto
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.worker import LocalStep, OnToken, RegisteredStep
 from anabranch.train.cluster_spec import ClusterSpec
@@ -83,6 +84,8 @@ class ClusterWorker:
         token = CancellationToken(timeout / 1000 if timeout else None)
         answer = here.hello({"probe": True}) if here else peers.wait_for_task(address, "a task", token)
         tasks.check_versions(tasks.versions(), answer["versions"], f"{answer['task']} at {address}")
+        if answer["config"]:
+            config = _merged(config, answer["config"])
         if brought is None:
             cluster = ClusterSpec({job: {int(i): a for i, a in t.items()} for job, t in answer["cluster"].items()})
             default = answer["task"]
@@ -352,6 +355,15 @@ def _kept(step: DistributedStep, here: set[str]) -> tuple[list[frozenset[int]], 
             )
         )
     return kept, direct
+
+
+def _merged(config: Any, of_server: str) -> Any:
+    """The ConfigProto of a session on the target of a server that has one: what the server sets goes before."""
+    both = ConfigProto()
+    if config is not None:
+        both.CopyFrom(config)
+    both.MergeFrom(ConfigProto.FromString(bytes.fromhex(of_server)))
+    return both
 
 
 def _task_at(cluster: ClusterSpec, address: str) -> str:

@@ -274,12 +274,14 @@ class _Cutter(Constraints):
 
     def _refuse_immobile(self, edge: Edge, source: Draft, target: Draft) -> None:
         """Raise if a value cannot be handed from one piece to another."""
-        if isinstance(edge, Tensor) and edge.dtype.base.name in ("variant", "resource"):
+        kind = edge.dtype.base.name if isinstance(edge, Tensor) else ""
+        if kind == "resource" or (kind == "variant" and source.task != target.task):
+            assert isinstance(edge, Tensor)
             raise errors.UnimplementedError(
                 None,
                 edge.op,
                 errors.message(
-                    f"{edge.name!r}, a {edge.dtype.base.name}, that goes from {source.task} to {target.task} or is "
+                    f"{edge.name!r}, a {kind}, that goes from {source.task} to {target.task} or is "
                     "used on both sides of an exchange with another task",
                     "values of a dtype that travels: numbers, bools and strings",
                     "one tf.device for the ops that make and use it",

@@ -225,9 +225,6 @@ class Server:
 
 def session_worker(target: str, options: SessionOptions, config: Any) -> ClusterWorker:
     """What runs the steps of a session on a target."""
-    if config is None:
-        here = find_here(address_of(target))
-        config = here.default_config if here is not None else None
     return ClusterWorker(target, options, config)
 
 

@@ -123,7 +123,7 @@ class Task:
         self.name = task_name(job, index)
         self.manager = ResourceManager()
         self.default_config: Any = None
-        """The ConfigProto of sessions of this process that have none."""
+        """A ConfigProto, or None: what it sets holds for all sessions on the task's target."""
         self.incarnation = int.from_bytes(os.urandom(7), "little")
         self.started = time.time()
         self._sessions: dict[str, _SessionHere] = {}
@@ -482,6 +482,7 @@ class Task:
             "incarnation": self.incarnation,
             "versions": versions(),
             "shown": shared_memory.shown(),
+            "config": None if self.default_config is None else self.default_config.SerializeToString().hex(),
             "cluster": {job: dict(self.cluster._tasks[job]) for job in self.cluster.jobs},
         }
 

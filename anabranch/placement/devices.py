@@ -17,7 +17,11 @@ class Device(NamedTuple):
     number: int
 
     def __str__(self) -> str:
-        return f"{LOCAL_TASK}/device:{self.platform.upper()}:{self.number}"
+        return self.name_at(LOCAL_TASK)
+
+    def name_at(self, task: str) -> str:
+        """Its name as a device of a task."""
+        return f"{task}/device:{self.platform.upper()}:{self.number}"
 
 
 class Mesh(NamedTuple):

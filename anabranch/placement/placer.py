@@ -66,6 +66,7 @@ class Placer:
 
     def __init__(self, devices: Devices, soft: bool = False, logs: bool = False, task: str = LOCAL_TASK):
         self.devices = devices
+        self._task_name = task
         self._task = device_names.parse(task)
         self.logs = logs
         self._soft = soft
@@ -113,7 +114,7 @@ class Placer:
                 self.resolve(op._device, op)
 
     def _refusal(self, name: str, op: Operation) -> str:
-        there = [str(device) for device in self.devices.listed()]
+        there = [device.name_at(self._task_name) for device in self.devices.listed()]
         fields = device_names.parse(name)
         more = ""
         if (fields.device_type or "").upper() == "CPU":
@@ -194,7 +195,11 @@ class Placer:
 
     def log(self, placement: Placement) -> None:
         """Write the device of each op to the standard error, as TensorFlow does, unless it has been written."""
-        lines = [f"{op.name}: ({op.type}): {device}" for op, device in placement.items() if op.name not in self._logged]
+        lines = [
+            f"{op.name}: ({op.type}): {device.name_at(self._task_name)}"
+            for op, device in placement.items()
+            if op.name not in self._logged
+        ]
         self._logged.update(op.name for op in placement)
         if lines:
             print(*lines, sep="\n", file=sys.stderr)

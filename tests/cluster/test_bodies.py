@@ -78,6 +78,38 @@ def test_recurrent_towers_run_at_the_workers_that_they_name(cluster):
     assert plan.splitlines()[0] == "4 pieces on 4 tasks"
 
 
+def train_layers(target, places):
+    """Losses of some steps of recurrent layers, each on the output of the one before."""
+    with tf.Graph().as_default():
+        outputs = tf.placeholder(tf.float32, [None, 5, 3], name="inputs")
+        sizes = tf.placeholder(tf.int32, [None], name="sizes")
+        for number, place in enumerate(places):
+            with place(), tf.variable_scope(f"layer{number}", initializer=tf.constant_initializer(0.2)):
+                cell = tf.nn.rnn_cell.BasicLSTMCell(3)
+                outputs, _ = tf.nn.dynamic_rnn(cell, outputs, sequence_length=sizes, dtype=tf.float32)
+        loss = tf.reduce_mean(tf.square(outputs - 0.5))
+        train = tf.train.GradientDescentOptimizer(0.5).minimize(loss, colocate_gradients_with_ops=True)
+        x = np.random.RandomState(0).randn(4, 5, 3).astype("f")
+        fed = [{"inputs:0": x, "sizes:0": [5, 1, 0, 3]}, {"inputs:0": x[:2], "sizes:0": [0, 4]}]
+        tier = "compiled" if len(places) == 2 else "interpreted"
+        with tf.Session(target, config=tf.SessionOptions(tier=tier)) as session:
+            session.run(tf.global_variables_initializer())
+            return [session.run([loss, train], fed[step % 2])[0] for step in range(6)]
+
+
+@pytest.mark.parametrize("layers", [2, 3], ids=["compiled", "interpreted"])
+def test_what_a_loop_keeps_for_its_gradient_stays_at_its_task_while_other_tasks_compute(cluster, layers):
+    workers, _ = cluster
+    places = [
+        lambda number=number: tf.device(
+            tf.train.replica_device_setter(ps_tasks=2, worker_device=f"/job:worker/task:{number % 2}")
+        )
+        for number in range(layers)
+    ]
+    wanted = train_layers("", [contextlib.nullcontext] * layers)
+    np.testing.assert_allclose(train_layers(workers[0].target, places), wanted, rtol=1e-4)
+
+
 @pytest.mark.parametrize("use_resource", [False, True], ids=["ref", "resource"])
 def test_a_conditional_with_variables_of_two_servers(cluster, use_resource):
     workers, _ = cluster

@@ -231,6 +231,36 @@ def test_a_device_that_is_not_there_or_filtered_away_is_refused(cluster):
         assert names == ["/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0"]
 
 
+def test_ops_are_logged_with_the_devices_of_their_tasks(cluster, capfd):
+    workers, _ = cluster
+    with tf.device("/job:ps/task:1"):
+        x = tf.square(tf.placeholder(tf.float32, [], name="x"), name="squared")
+    with tf.device("/job:worker/task:1/device:GPU:0"):
+        refused = tf.negative(x, name="refused")
+    with tf.Session(workers[0].target, config=tf.ConfigProto(log_device_placement=True)) as session:
+        assert session.run(x, {"x:0": 3.0}) == 9.0
+        assert "squared: (Square): /job:ps/replica:0/task:1/device:CPU:0\n" in capfd.readouterr().err
+        there = r"available devices are \[ /job:worker/replica:0/task:1/device:CPU:0 \]"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=there):
+            session.run(refused, {"x:0": 3.0})
+
+
+def test_what_the_config_of_a_server_sets_holds_for_all_sessions_on_it(monkeypatch):
+    def product():
+        with tf.device("/gpu:7"):
+            return tf.placeholder_with_default(2.0, []) * 3.0
+
+    soft = tf.train.Server.create_local_server(config=tf.ConfigProto(allow_soft_placement=True))
+    try:
+        for find in (driver.tasks.find_here, lambda address: None):  # of this process, and as if of another
+            monkeypatch.setattr("anabranch.cluster.task.find_here", find)
+            for config in (None, tf.ConfigProto(intra_op_parallelism_threads=1)):
+                with tf.Graph().as_default(), tf.Session(soft.target, config=config) as session:
+                    assert session.run(product()) == 6.0
+    finally:
+        soft.stop()
+
+
 def test_queues_are_shared_and_cancellation_reaches_them(cluster):
     workers, _ = cluster
     with tf.device("/job:ps/task:0"):

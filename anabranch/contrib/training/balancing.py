@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +20,9 @@ def byte_size_load_fn(op: Any) -> int:
     if len(op.outputs) != 1:
         raise ValueError(errors.message(f"{op.name} of {len(op.outputs)} outputs", "one output", "a variable's op"))
     output = op.outputs[0]
-    shape = op.get_attr("shape") if output.dtype.base_dtype.name == "resource" else output.shape
-    dtype = op.get_attr("dtype") if output.dtype.base_dtype.name == "resource" else output.dtype
+    is_variable = output.dtype.base_dtype.name == "resource" and "shape" in op.node_def.attr
+    shape = op.get_attr("shape") if is_variable else output.shape
+    dtype = op.get_attr("dtype") if is_variable else output.dtype
     shape = shape if hasattr(shape, "is_fully_defined") else output.shape
     if not shape.is_fully_defined():
         raise ValueError(errors.message(f"{op.name} of shape {shape}", "a known shape", "tf.get_variable(..., shape)"))
@@ -62,4 +63,4 @@ class RandomStrategy:
 
     def __call__(self, op: Any) -> int:
         """The task for an op, by its name."""
-        return random.Random(f"{self._seed}:{op.name}").randrange(self._count)
+        return int(hashlib.md5(f"{op.name}_{self._seed}".encode()).hexdigest(), 16) % self._count
