@@ -10,8 +10,8 @@ from typing import Any
 from google.protobuf import text_format
 
 from anabranch.cluster import transport
-from anabranch.cluster.driver import SCHEME, ClusterWorker, address_of
-from anabranch.cluster.task import Task, add_here, find_here, remove_here
+from anabranch.cluster.driver import SCHEME, ClusterWorker
+from anabranch.cluster.task import Task, add_here, remove_here
 from anabranch.core import conditions, errors
 from anabranch.core.contract import hooks
 from anabranch.core.contract.api import public
