@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 LATEST = 0.5
 """Seconds within which an interrupt is to come out."""
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which a program is taken to hang."""
 FIRST, LATER = 4.0, 2.5
 """Seconds within which the first interrupt of a program comes, and each other one."""

@@ -6,9 +6,10 @@ one that comes back from the middle of XLA takes the process down with it (``ter
 program for a CPU is compiled in a process of its own (:func:`compiled_elsewhere`), of which the thread only awaits the
 answer. At the end the threads are interrupted wherever they are in Python, and are over within milliseconds.
 
-The process that compiles goes on, at a low priority, if its result is of use to the next start: it puts the code on
-disk, where that start finds it once it has lowered the same program, or waits for it. There is at most one such process
-for each folder of programs, with a limit of `LEFT_SECONDS` of CPU time; all others are killed.
+The process that compiles goes on, at a low priority, if it has its whole request and its result is of use to the next
+start: it puts the code on disk, where that start finds it once it has lowered the same program, or waits for it. There
+is at most one such process for each folder of programs, with a limit of `LEFT_SECONDS` of CPU time; all others are
+killed.
 
 What a thread does in XLA itself cannot be cut short and should take no time: loading what was compiled elsewhere,
 filling a buffer. Devices other than CPUs belong to one process, so programs for them are compiled in the thread, which
@@ -21,6 +22,7 @@ import atexit
 import contextlib
 import copy
 import ctypes
+import dataclasses
 import hashlib
 import io
 import os
@@ -32,7 +34,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from anabranch.core import conditions, errors
 from anabranch.xla import compiler_process, disk_cache
@@ -68,19 +70,22 @@ class NotPossible(Exception):
     """There can be no process that compiles: the reason."""
 
 
-class _Process(NamedTuple):
+@dataclasses.dataclass
+class _Process:
     """A process that compiles."""
 
     popen: subprocess.Popen[bytes]
     kept: str
     """The name under which it puts the code on disk if nobody awaits it; empty if it does not."""
+    is_asked: bool = False
+    """Whether it has its whole request: without that it can compile nothing by itself."""
 
     def leave(self) -> None:
         """Let it go on by itself if there is a use for that, else end it. The lock is held."""
         global _left
         going_on = _going_on()
         alone = going_on is None or going_on[0] == self.popen.pid
-        if not (self.kept and alone and hasattr(resource, "prlimit")):
+        if not (self.kept and self.is_asked and alone and hasattr(resource, "prlimit")):
             self.popen.kill()
             return
         with contextlib.suppress(OSError):  # it has ended
@@ -270,11 +275,14 @@ def _answer(*request: bytes) -> bytes:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # an interrupt from the terminal is the program's
             )
-            _processes[threading.current_thread()] = _Process(process, request[-1].decode())
+            compiler = _processes[threading.current_thread()] = _Process(process, request[-1].decode())
     except OSError as problem:
         raise NotPossible(str(problem)) from problem
     try:
-        reply = _exchange(process, b"".join(struct.pack("<Q", len(field)) + field for field in request))
+        _send(process, b"".join(struct.pack("<Q", len(field)) + field for field in request))
+        with _lock:
+            compiler.is_asked = True
+        reply = _reply(process)
     finally:
         with _lock:
             _processes.pop(threading.current_thread(), None)
@@ -292,8 +300,8 @@ def _answer(*request: bytes) -> bytes:
     raise NotPossible(f"the process that compiles ended with status {process.returncode}")
 
 
-def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
-    """Send a request of any size, and await the reply; now and then look whether this thread is to end.
+def _send(process: subprocess.Popen[bytes], request: bytes) -> None:
+    """Send a request of any size; now and then look whether this thread is to end.
 
     `communicate` with a timeout would not do: when it is called again, it does not send what was not taken before.
     """
@@ -313,6 +321,10 @@ def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
     with contextlib.suppress(OSError):  # it has ended
         pipe.close()
     process.stdin = None
+
+
+def _reply(process: subprocess.Popen[bytes]) -> bytes:
+    """Await the reply; now and then look whether this thread is to end."""
     while True:
         try:
             return process.communicate(timeout=_LOOKS_UP)[0]

@@ -28,7 +28,11 @@ READ_WITHIN = 60
 
 def _fields(file: BinaryIO) -> Iterator[bytes]:
     while size := file.read(8):
-        yield file.read(*struct.unpack("<Q", size))
+        (length,) = struct.unpack("<Q", size)
+        field = file.read(length)
+        if len(field) < length:  # who asked has ended in the middle of it
+            return
+        yield field
 
 
 def main() -> None:

@@ -110,7 +110,7 @@ if __name__ == "__main__":
         process = context.Process(target=work, args=(queue,))
         process.start()
         process.join()
-        print(method, *queue.get(timeout=1), process.exitcode)
+        print(method, *queue.get(timeout=60), process.exitcode)
 """
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import anabranch as tf
 from anabranch.contrib import opt
+from anabranch.ops.queues.queue_objects import Queue
+from tests.running_steps import until
 
 
 def worker(targets, index, getter_class, make):
@@ -30,6 +32,11 @@ def worker(targets, index, getter_class, make):
         shared = [getter._global_map[v], getter._global_map[w]]
         session = tf.train.MonitoredTrainingSession(targets[index].target, is_chief=index == 0, hooks=[hook])
     return session, train, [v, w], shared, step
+
+
+def in_line(task):
+    """How many steps wait for rows of a task's queues."""
+    return sum(len(item._dequeuers) for item in list(task.manager._objects.values()) if isinstance(item, Queue))
 
 
 def together(*calls):
@@ -121,9 +128,8 @@ def test_gradients_of_an_older_step_are_dropped(cluster, staleness):
     dropped = []
     waiting = threading.Thread(target=lambda: dropped.append(second.run(train1)))
     waiting.start()
-    while waiting.is_alive() and not second._worker.running:
-        pass
-    waiting.join(1.0)  # it has read the step, and waits for the queue
+    tasks = [server._task for servers in cluster for server in servers]
+    until(lambda: any(in_line(task) for task in tasks))  # it has read the step, and waits for the queue
     first.run(train0)
     first.run(tell)
     waiting.join(60)

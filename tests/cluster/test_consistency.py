@@ -130,7 +130,7 @@ def test_what_a_transaction_holds_is_hidden_and_undone_when_its_client_closes(cl
 
     def stopped(self, number, names):
         commits.set()
-        go_on.wait(30)
+        go_on.wait(60)
         raise tf.errors.CancelledError(None, None, "the client is killed here")
 
     monkeypatch.setattr(Serialisable, "_commit", stopped)
@@ -141,17 +141,17 @@ def test_what_a_transaction_holds_is_hidden_and_undone_when_its_client_closes(cl
 
     client = threading.Thread(target=run_one)
     client.start()
-    assert commits.wait(30)
+    assert commits.wait(60)
     seen = []
     reader = threading.Thread(target=lambda: seen.append(two.run(both)))  # asynchronous, and yet sees nothing undecided
     reader.start()
     time.sleep(0.3)
     assert not seen
     one.close()  # what the tasks hear when a client dies
-    reader.join(30)
+    reader.join(60)
     assert seen == [[9, 1]]
     go_on.set()
-    client.join(30)
+    client.join(60)
     two.close()
 
 

@@ -165,13 +165,13 @@ def test_who_uses_a_task_that_leaves_saves_and_lets_go_of_it(cluster, tmp_path, 
         workers[0].target, checkpoint_dir=str(tmp_path), log_step_count_steps=None, save_summaries_steps=None
     ) as session:
         session.run(add)
-        gone = threading.Thread(target=lambda: leaving.leave(20.0))
+        gone = threading.Thread(target=lambda: leaving.leave(60.0))
         gone.start()
         while not leaving.leaving:
             time.sleep(0.01)
 
         def back():
-            gone.join(20.0)  # as soon as the session is closed
+            gone.join(60.0)  # as soon as the session is closed
             saved.append(tf.train.latest_checkpoint(str(tmp_path)))
             leaving.manager.clear()  # the process ends, and another begins
             leaving.leaving = False
@@ -180,7 +180,7 @@ def test_who_uses_a_task_that_leaves_saves_and_lets_go_of_it(cluster, tmp_path, 
         returns = threading.Thread(target=back)
         returns.start()
         assert session.run(add) == 3  # made again, from the checkpoint of step 2
-        returns.join(20.0)
+        returns.join(60.0)
         assert saved[0].endswith("model.ckpt-2")
 
 

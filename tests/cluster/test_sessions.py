@@ -274,7 +274,7 @@ def test_queues_are_shared_and_cancellation_reaches_them(cluster):
     time.sleep(0.1)
     assert not taken
     producer.run(put)
-    thread.join(20)
+    thread.join(60)
     assert taken[0][0] == b"text"
     np.testing.assert_array_equal(taken[0][1], [2.0, 4.0])
     with pytest.raises(tf.errors.DeadlineExceededError, match=r"timeout_in_ms|took too long"):
@@ -291,7 +291,7 @@ def test_queues_are_shared_and_cancellation_reaches_them(cluster):
     thread.start()
     time.sleep(0.2)
     consumer.close()
-    thread.join(20)
+    thread.join(60)
     assert len(problems) == 1
     producer.run(put)
     assert producer.run(queue.size()) == 1  # nobody who has gone away takes it

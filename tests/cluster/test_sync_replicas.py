@@ -45,7 +45,7 @@ def test_two_workers_make_each_step_together(cluster):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert session.run([step, w])[0] == 2
     assert session.run(w) == -3.0
     for other, _, _ in parts:

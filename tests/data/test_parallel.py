@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 import anabranch as tf
 from anabranch.ops.data import buffering, parallel
 from anabranch.xla import startup
+from tests.running_steps import until
 
 D = tf.data.Dataset
 E = tf.data.experimental
@@ -104,15 +106,16 @@ def test_calls_run_at_the_same_time(monkeypatch):
 
     def noted(call, element):
         at_once.append(element)
-        most.append(len(at_once))
-        time.sleep(0.01)
+        with contextlib.suppress(AssertionError):  # the first one has nobody beside it, where threads begin later
+            until(lambda: most or len(at_once) > 1, 0.2)
+        most.extend([len(at_once)] * (len(at_once) > 1))
         at_once.remove(element)
         return outcome_of(call, element)
 
     monkeypatch.setattr(parallel, "outcome_of", noted)
     with tf.Session() as session:
         outcomes(session, PIPELINES["a map"](4).make_one_shot_iterator().get_next())
-    assert max(most) > 1
+    assert most
 
 
 def drawn(x):
@@ -132,7 +135,7 @@ class Meeting:
     """A Python function each call of which but that for 0 waits for another one, and gives -1 if none comes."""
 
     def __init__(self):
-        self.barrier = threading.Barrier(2, timeout=20)
+        self.barrier = threading.Barrier(2, timeout=60)
 
     def __call__(self, x):
         try:
@@ -204,7 +207,7 @@ def test_a_sloppy_interleave_passes_over_what_is_not_ready():
     allowed = threading.Event()
 
     def wait(x):
-        assert x != 11 or allowed.wait(20)
+        assert x != 11 or allowed.wait(60)
         return x
 
     dataset = D.range(1, 4).apply(E.parallel_interleave(ranges(wait), 2, sloppy=True, prefetch_input_elements=1))
@@ -266,7 +269,7 @@ def test_threads_that_are_no_faster_are_ended(monkeypatch):
     with tf.Session() as session:
         assert len(outcomes(session, element, 60)) == 60
         for thread in own_threads():
-            thread.join(5)
+            thread.join(60)
         assert not own_threads()
         assert len(outcomes(session, element)) == 40
 
@@ -281,12 +284,7 @@ def test_no_thread_is_left_by_a_session_that_closes_or_is_dropped(name):
     session = tf.Session()
     outcomes(session, element, 6)
     del session
-    for _ in range(100):  # a call under way holds the pipeline
-        gc.collect()
-        if not own_threads():
-            break
-        time.sleep(0.01)
-    assert not own_threads()
+    until(lambda: gc.collect() is not None and not own_threads())  # a call under way holds the pipeline
 
 
 def test_an_iterator_that_begins_anew_ends_its_threads():
@@ -300,14 +298,20 @@ def test_an_iterator_that_begins_anew_ends_its_threads():
 
 
 def test_an_autotuned_buffer_widens_where_somebody_waits():
+    asked = [0]
+
     def slow(x):
-        time.sleep(0.002)
+        until(lambda: asked[0] >= min(x, 40))  # so that who asks waits, however slow it is
+        time.sleep(0.005)
         return x
 
     dataset = D.range(60).map(lambda x: tf.py_func(slow, [x], tf.int64)).prefetch(E.AUTOTUNE)
     with tf.Session() as session:
         element = dataset.make_one_shot_iterator().get_next()
-        assert [int(session.run(element)) for _ in range(40)] == list(range(40))
+        for i in range(40):
+            asked[0] = i
+            assert session.run(element) == i
+        asked[0] = 40
         limits = [worker.limit for worker in gc.get_objects() if isinstance(worker, buffering._Ahead)]
         assert buffering.AUTOTUNED_SIZE < max(limits) <= buffering.MOST_AUTOTUNED
 

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -55,7 +54,7 @@ while time.monotonic() < end or (min(counts) <= 20 and time.monotonic() < end + 
         taken = threading.Thread(target=lambda: condition.__enter__() and condition.__exit__(None, None, None))
         taken.daemon = True
         taken.start()
-        taken.join(5)
+        taken.join(30)
         if taken.is_alive():
             print(kind, "is locked after", counts)
             over.append(1)
@@ -93,7 +92,7 @@ def test_waits_end_by_notice_and_by_time(lock):
     with condition:
         thread = threading.Thread(target=notify)
         thread.start()
-        assert condition.wait(30) is True
+        assert condition.wait(60) is True
     thread.join()
     assert not condition._waiters
     with pytest.raises(RuntimeError, match="whose lock is not held"):
@@ -104,9 +103,7 @@ def test_events():
     event = conditions.Event()
     assert event.wait(0.01) is False
     threading.Timer(0.05, event.set).start()
-    began = time.monotonic()
-    assert event.wait(30) is True
-    assert time.monotonic() - began < 20
+    assert event.wait(60) is True
 
 
 def test_conditions_of_the_package_are_these():

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import numpy as np
 import pytest
 
 import anabranch as tf
 from anabranch.runtime import step_threads
+from tests.running_steps import LONG, expiring, until
 
-LATE = 15.0
+LATE = 1.5 * LONG
 """Seconds that a step of these tests would take, which are not waited for."""
-SOON = 8.0
-"""Seconds within which a caller must be back; a margin for machines that are busy."""
 
 
 def within(milliseconds):
@@ -28,18 +26,17 @@ def still_running():
 @pytest.fixture
 def sleeper():
     """A Python function that sleeps until the test is over, or for a long time."""
-    over = threading.Event()
+    over, sleeps = threading.Event(), threading.Event()
 
     def sleep(value):
+        sleeps.set()
         over.wait(LATE)
         return value
 
+    sleep.sleeps = sleeps
     yield sleep
     over.set()
-    end = time.monotonic() + SOON
-    while step_threads._running and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not still_running()
+    until(lambda: not still_running())
 
 
 @pytest.fixture
@@ -61,10 +58,9 @@ def test_a_python_function_that_sleeps_is_left_at_the_deadline(session, v, sleep
     slept = tf.py_func(sleeper, [tf.constant(5.0)], tf.float32)
     slept.set_shape([])
     step = v.assign_add(tf.fill([3], slept))
-    started = time.monotonic()
-    with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms") as caught:
-        session.run(step.op, options=within(300))
-    assert time.monotonic() - started < SOON
+    with expiring(session, sleeper.sleeps.is_set) as options:
+        with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms") as caught:
+            session.run(step.op, options=options)
     assert caught.value.op is slept.op
     assert still_running()
     np.testing.assert_array_equal(session.run(v), np.full(3, 1.0))
@@ -73,9 +69,10 @@ def test_a_python_function_that_sleeps_is_left_at_the_deadline(session, v, sleep
 
 
 def test_what_a_late_function_returns_commits_nothing(session, v):
-    go, returned = threading.Event(), threading.Event()
+    waits, go, returned = threading.Event(), threading.Event(), threading.Event()
 
     def wait(value):
+        waits.set()
         go.wait(LATE)
         returned.set()
         return value
@@ -83,26 +80,25 @@ def test_what_a_late_function_returns_commits_nothing(session, v):
     slept = tf.py_func(wait, [tf.constant(5.0)], tf.float32)
     slept.set_shape([])
     step = v.assign_add(tf.fill([3], slept))
-    with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms"):
-        session.run(step.op, options=within(200))
+    with expiring(session, waits.is_set) as options:
+        with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms"):
+            session.run(step.op, options=options)
     go.set()
-    assert returned.wait(SOON)
-    end = time.monotonic() + SOON
-    while still_running() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not still_running()
+    assert returned.wait(LONG)
+    until(lambda: not still_running())
     np.testing.assert_array_equal(session.run(v), np.full(3, 1.0))
 
 
 def test_a_stateless_python_function_is_left_too(session, sleeper):
     slept = tf.py_func(sleeper, [tf.constant(5.0)], tf.float32, stateful=False)
-    with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms"):
-        session.run(slept, options=within(200))
+    with expiring(session, sleeper.sleeps.is_set) as options:
+        with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms"):
+            session.run(slept, options=options)
     assert still_running()
 
 
 def test_the_timeout_of_the_session_counts_for_each_run(tier, sleeper):
-    config = tf.SessionOptions(tier=tier, config=tf.ConfigProto(operation_timeout_in_ms=1500))
+    config = tf.SessionOptions(tier=tier, config=tf.ConfigProto(operation_timeout_in_ms=100_000))
     with tf.Session(config=config) as session:
         v = tf.Variable(1.0, name="v")
         session.run(v.initializer)
@@ -111,11 +107,12 @@ def test_the_timeout_of_the_session_counts_for_each_run(tier, sleeper):
         slept.set_shape([])
         for _ in range(3):
             session.run(add)
-        with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms"):
-            session.run(v.assign(slept).op)
         call = session.make_callable(v.assign(slept).op)
-        with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms"):
-            call()
+        for run in (lambda: session.run(v.assign(slept).op), call):
+            sleeper.sleeps.clear()
+            with expiring(session, sleeper.sleeps.is_set):
+                with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms"):
+                    run()
         assert session.run(v) == 4.0
 
 
@@ -140,26 +137,26 @@ def test_a_late_program_is_left_and_its_variables_are_free_at_once(monkeypatch):
         session.run(v.initializer)
         add = v.assign_add(np.ones(3, np.float32)).op
         session.run(add)
-        go = threading.Event()
+        called, go = threading.Event(), threading.Event()
         real = step_threads.engine.refuse_after_fork
         late = threading.local()
 
         def slow():  # called when a program is about to be compiled or called
             if threading.current_thread().name == "anabranch-step" and not getattr(late, "done", False):
                 late.done = True
+                called.set()
                 go.wait(LATE)
             return real()
 
         monkeypatch.setattr(step_threads.engine, "refuse_after_fork", slow)
-        with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms"):
-            session.run(add, options=within(200))
+        with expiring(session, called.is_set) as options:
+            with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms"):
+                session.run(add, options=options)
         assert still_running()
         session.run(add)
         np.testing.assert_array_equal(session.run(v), np.full(3, 3.0))
         go.set()
-        end = time.monotonic() + SOON
-        while still_running() and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: not still_running())
         np.testing.assert_array_equal(session.run(v), np.full(3, 3.0))
 
 
@@ -199,7 +196,8 @@ def test_what_stands_is_told_when_a_step_is_left(session, v, sleeper):
     slept = tf.py_func(sleeper, [item], tf.float32)
     slept.set_shape([])
     step = v.assign_add(tf.fill([3], slept))
-    with pytest.raises(tf.errors.DeadlineExceededError, match=r"kept: QueueDequeueV2 .*fifo_queue"):
-        session.run(step.op, options=within(500))
+    with expiring(session, sleeper.sleeps.is_set) as options:
+        with pytest.raises(tf.errors.DeadlineExceededError, match=r"kept: QueueDequeueV2 .*fifo_queue"):
+            session.run(step.op, options=options)
     assert session.run(queue.size()) == 0
     np.testing.assert_array_equal(session.run(v), np.full(3, 1.0))

@@ -7,7 +7,6 @@ import os
 import signal
 import textwrap
 import threading
-import time
 import weakref
 
 import numpy as np
@@ -19,6 +18,7 @@ import anabranch.session
 from anabranch.core.graph.build import build
 from anabranch.xla import program
 from anabranch.xla.executables import Executable
+from tests.running_steps import until
 
 
 def compiled(**options):
@@ -78,7 +78,7 @@ def test_the_first_runs_of_a_plan_may_come_together(tier):
             found = []
 
             def work(session=session, out=out, barrier=barrier, found=found):
-                barrier.wait(20)
+                barrier.wait(60)
                 found.append(float(session.run(out)))
 
             threads = [threading.Thread(target=work) for _ in range(4)]
@@ -97,7 +97,7 @@ def test_plans_may_be_cut_by_several_threads_at_once():
         found = []
 
         def work():
-            barrier.wait(20)
+            barrier.wait(60)
             found.append(session.run(y, {x: np.ones(6), n: 3}).tolist())
 
         threads = [threading.Thread(target=work) for _ in range(4)]
@@ -307,11 +307,8 @@ def test_graphs_and_sessions_are_freed(tier):
             return weakref.ref(graph), weakref.ref(session)
 
     references = work()
-    until = time.monotonic() + 10.0  # the thread of a step tells that it is done before it lets go of it
-    while any(reference() is not None for reference in references) and time.monotonic() < until:
-        gc.collect()
-        time.sleep(0.01)
-    assert [reference() for reference in references] == [None, None]
+    # The thread of a step tells that it is done before it lets go of it.
+    until(lambda: gc.collect() is not None and all(reference() is None for reference in references))
 
 
 def run_script(text, **environment):

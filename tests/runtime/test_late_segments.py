@@ -6,12 +6,12 @@ Each test runs a step that waits in a queue while another thread changes a varia
 from __future__ import annotations
 
 import threading
-import time
 
 import numpy as np
 import pytest
 
 import anabranch as tf
+from tests.running_steps import until_waiting
 
 
 @pytest.fixture(params=[False, True], ids=["ref", "resource"])
@@ -37,12 +37,11 @@ def run_while_waiting(session, fetches, meanwhile, go):
     results = []
     worker = threading.Thread(target=lambda: results.append(session.run(fetches)))
     worker.start()
-    time.sleep(0.15)
-    assert worker.is_alive(), "the step was to wait"
+    until_waiting(session)
     for op in meanwhile:
         session.run(op)
     session.run(go)
-    worker.join(30)
+    worker.join(60)
     assert not worker.is_alive()
     return results[0]
 

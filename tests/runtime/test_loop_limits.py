@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.runtime import step_threads
 from anabranch.xla.loops import loop_limits
+from tests.running_steps import until
 
 ENDLESS = 2_000_000_000
 """Iterations that take longer than anybody waits."""
-SOON = 8.0
 
 
 @pytest.fixture
@@ -53,10 +52,8 @@ def check(session, fetch, n, late, v):
     session.run(fetch, {n: 3})
     before = session.run(v)
     assert not np.array_equal(before, np.zeros_like(before))
-    started = time.monotonic()
     with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms"):
         session.run(fetch, {n: late}, options=tf.RunOptions(timeout_in_ms=400))
-    assert time.monotonic() - started < SOON
     np.testing.assert_array_equal(session.run(v), before)
     session.run(fetch, {n: 3})
     assert not np.array_equal(session.run(v), before)
@@ -153,6 +150,7 @@ def test_loops_without_a_bound_and_long_ones_have_one(compiled, n):
     long = counted(tf.constant(2000), lambda a: tf.matmul(a, a), large)
     with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms"):
         compiled.run(long, {large: np.zeros((512, 512))}, options=tf.RunOptions(timeout_in_ms=1000))
+    until(lambda: not step_threads._running)  # it may still compile
     assert 1 <= budgets(compiled)[1] < 1000
 
 

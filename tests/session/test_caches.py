@@ -17,6 +17,7 @@ from anabranch.runtime.interpreter import body_plans
 from anabranch.runtime.plans import plan
 from anabranch.runtime.v1 import plans as version_one
 from anabranch.xla import background
+from tests.running_steps import until_waiting
 
 v1 = tf.control_flow_ops
 
@@ -299,10 +300,9 @@ def test_what_ends_after_the_session_leaves_nothing(g, made):
 
     thread = threading.Thread(target=wait)
     thread.start()
-    while not session._worker.running:
-        time.sleep(0.001)
+    until_waiting(session)
     session.close()
-    thread.join(30)
+    thread.join(60)
     assert len(problems) == 1
     problems.clear()
     assert session.explain(waits).startswith("plan of")

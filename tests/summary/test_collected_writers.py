@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import time
 
 import pytest
 
 import anabranch as tf
 from anabranch.summary import event_file
+from tests.running_steps import until
 
 
 class Forgotten:
@@ -22,9 +22,7 @@ class Forgotten:
 
 def numbers(path):
     """The steps of a file once its writer's thread has ended."""
-    until = time.monotonic() + 10
-    while any(queue.path == path for queue in list(event_file._unfinished)) and time.monotonic() < until:
-        time.sleep(0.01)
+    until(lambda: not any(queue.path == path for queue in list(event_file._unfinished)))
     return [event.step for event in tf.train.summary_iterator(path)]
 
 

@@ -82,18 +82,18 @@ def board(tmp_path_factory):
 
         def ask(path, **query):
             where = f"{address}/data/{path}" + ("?" + urllib.parse.urlencode(query) if query else "")
-            with urllib.request.urlopen(where, timeout=20) as answer:
+            with urllib.request.urlopen(where, timeout=60) as answer:
                 body = answer.read()
                 return json.loads(body) if answer.headers.get_content_type() == "application/json" else body
 
-        for _ in range(100):
+        for _ in range(600):
             if ask("runs") and "loss_1" in ask("plugin/scalars/tags").get("train", {}):
                 break
             time.sleep(0.1)
         yield losses, ask
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(60)
         server.stderr.close()
 
 

@@ -388,18 +388,21 @@ def test_hooks_need_a_global_step() -> None:
         tf.train.MonitoredSession(hooks=[tf.train.StopAtStepHook(last_step=1)])
 
 
-def test_timers() -> None:
+def test_timers(monkeypatch: pytest.MonkeyPatch) -> None:
     timer = tf.train.SecondOrStepTimer(every_steps=3)
     assert timer.should_trigger_for_step(5)
     assert timer.update_last_triggered_step(5) == (None, None)
     assert [timer.should_trigger_for_step(step) for step in (5, 7, 8)] == [False, False, True]
     assert timer.update_last_triggered_step(8)[1] == 3
     assert timer.last_triggered_step() == 8
-    by_time = tf.train.SecondOrStepTimer(every_secs=0.05)
-    by_time.update_last_triggered_step(1)
-    assert not by_time.should_trigger_for_step(2)
-    time.sleep(0.06)
-    assert by_time.should_trigger_for_step(2)
+    by_time = tf.train.SecondOrStepTimer(every_secs=5)
+    now = time.time()
+    for seconds, due in ((0.0, None), (4.0, False), (6.0, True)):
+        monkeypatch.setattr(time, "time", lambda seconds=seconds: now + seconds)
+        if due is None:
+            by_time.update_last_triggered_step(1)
+        else:
+            assert by_time.should_trigger_for_step(2) is due
 
 
 # ------------------------------------------------------------------------------------------------- scaffolds, managers

@@ -140,7 +140,7 @@ def test_an_empty_tensor_of_names_is_found_by_the_thread() -> None:
     with tf.Session() as session:
         threads = tf.train.start_queue_runners(session, coordinator)
         with pytest.raises(tf.errors.OutOfRangeError, match="is closed and has insufficient elements"):
-            session.run(names.dequeue(), options=tf.RunOptions(timeout_in_ms=10_000))
+            session.run(names.dequeue(), options=tf.RunOptions(timeout_in_ms=60_000))
         with pytest.raises(tf.errors.InvalidArgumentError, match="requires a non-null input tensor"):
             coordinator.join(threads)
 
@@ -224,15 +224,15 @@ def test_no_thread_is_left(how: str, tmp_path: Path) -> None:
                 assert session.run(batch).shape == (8,)
             if how == "coordinator":
                 coordinator.request_stop()
-                coordinator.join(threads, stop_grace_period_secs=20)
+                coordinator.join(threads, stop_grace_period_secs=60)
             elif how == "session":
                 session.close()
                 for thread in threads:
-                    thread.join(20)
+                    thread.join(60)
             else:
                 coordinator.request_stop(ValueError("the program's own"))
                 with pytest.raises(ValueError, match="the program's own"):
-                    coordinator.join(threads, stop_grace_period_secs=20)
+                    coordinator.join(threads, stop_grace_period_secs=60)
             session.close()
         assert not runners()
     gc.collect()
@@ -249,6 +249,6 @@ def test_a_thread_that_meets_a_missing_file_stops_all(tmp_path: Path) -> None:
         with pytest.raises(tf.errors.OutOfRangeError, match="is closed and has insufficient elements"):
             session.run(batch)
         with pytest.raises(tf.errors.NotFoundError, match=r"none; No such file[\s\S]*test_queue_inputs.py"):
-            coordinator.join(threads, stop_grace_period_secs=20)
+            coordinator.join(threads, stop_grace_period_secs=60)
     assert lines == [b"1", b"2"]
     assert not runners()

@@ -72,7 +72,7 @@ def test_the_latency_of_each_stage_tells_which_one_holds_the_others_up():
     options.experimental_stats.latency_all_edges = True
 
     def slow(x):
-        time.sleep(0.004)
+        time.sleep(0.02)
         return x
 
     dataset = D.range(6).map(lambda x: tf.py_func(slow, [x], tf.int64)).batch(2).map(lambda x: x + 1)
@@ -82,7 +82,7 @@ def test_the_latency_of_each_stage_tells_which_one_holds_the_others_up():
     means = {tag: total / number for tag, (number, total) in found.items()}
     slowest = max(means, key=means.get)
     assert slowest == "record_latency::MapDataset"
-    assert means[slowest] > 4000
+    assert means[slowest] > 20_000
     assert {"record_latency::BatchDatasetV2", "record_latency::MapDataset_1", "record_latency::RangeDataset"} < {*means}
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import anabranch as tf
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.build import build
 from anabranch.ops.io import lmdb_databases, reader_objects
+from tests.running_steps import until, until_waiting
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden/readers.json").read_text(encoding="utf-8"))
 # What is otherwise than in TensorFlow on purpose: case -> what is given instead, why.
@@ -324,12 +324,11 @@ def test_who_waits_for_a_unit_or_for_a_turn_is_cancelled_with_its_step() -> None
     with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms"):
         session.run(record, options=tf.RunOptions(timeout_in_ms=50))
     assert session.run(count) == 0, "who asks for a count does not wait for who reads"
-    deadline = time.monotonic() + 5
-    while len(session._worker.running) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until_waiting(session)  # for a unit; the other one, for its turn
+    until(lambda: len(session._worker.running) == 2)
     session.close()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert len(problems) == 2
 
 

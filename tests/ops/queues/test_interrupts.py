@@ -85,13 +85,13 @@ def in_a_thread(act):
     results = []
     thread = threading.Thread(target=lambda: results.append(act()), daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert results, "locked"
     return results[0]
 
 
 def soon():
-    return CancellationToken(5.0)
+    return CancellationToken(60.0)
 
 
 class Staging:

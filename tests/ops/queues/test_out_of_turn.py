@@ -10,8 +10,9 @@ import pytest
 import anabranch as tf
 from anabranch.ops.queues.public_barriers import Barrier
 from anabranch.ops.queues.public_staging import MapStagingArea
+from tests.running_steps import expiring
 
-SOON = tf.RunOptions(timeout_in_ms=30_000)
+SOON = tf.RunOptions(timeout_in_ms=60_000)
 
 
 @pytest.fixture(params=["interpreted", "compiled"])
@@ -119,8 +120,12 @@ def test_an_error_out_of_turn_ends_the_step_and_names_its_op(session):
 
 def test_an_error_says_what_has_run_out_of_turn(session):
     line, other = queue(), queue()
-    with pytest.raises(tf.errors.DeadlineExceededError, match=r"(?s)Done while the step waited, and kept: .*'early'"):
-        session.run([line.dequeue(), other.enqueue(1.0, name="early")], options=tf.RunOptions(timeout_in_ms=300))
+    size, fetches = other.size(), [line.dequeue(), other.enqueue(1.0, name="early")]
+    with expiring(session, lambda: session.run(size) == 1) as options:
+        with pytest.raises(
+            tf.errors.DeadlineExceededError, match=r"(?s)Done while the step waited, and kept: .*'early'"
+        ):
+            session.run(fetches, options=options)
     assert session.run([line.size(), other.size()]) == [0, 1]
 
 

@@ -15,6 +15,7 @@ import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.ops.queues import queue_objects
+from tests.running_steps import until_waiting
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ class Background:
             self._error = error
 
     def result(self):
-        self.thread.join(10)
+        self.thread.join(60)
         assert not self.thread.is_alive(), "still waiting"
         if self._error is not None:
             raise self._error
@@ -58,7 +59,7 @@ def plain(kind="FIFOQueue", capacity=10, types=(tf.int64,), shapes=((),), **attr
 def wait_until_in_line(queue, count):
     """Returns once ``count`` operations wait for ``queue``."""
     deadline = threading.Event()
-    for _ in range(1000):
+    for _ in range(12_000):
         with queue.changed:
             if len(queue._enqueuers) + len(queue._dequeuers) == count:
                 return
@@ -368,6 +369,7 @@ def test_steps_wait_and_hold_nothing(session):
     session.run(tf.global_variables_initializer())
     assign, enqueue, total = variable.assign(5.0), queue.enqueue(2.0), queue.dequeue() + variable
     waiting = Background(session.run, total)
+    until_waiting(session)
     assert waiting.waits()
     session.run(assign)
     session.run(enqueue)
@@ -382,7 +384,7 @@ def test_deadline_and_session_close():
         with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms"):
             session.run(dequeue, options=tf.RunOptions(timeout_in_ms=50))
         waiting = Background(session.run, dequeue)
-        assert waiting.waits()
+        until_waiting(session)
         session.close()
         with pytest.raises(tf.errors.CancelledError, match="Dequeue operation was cancelled"):
             waiting.result()

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import anabranch as tf
+from tests import running_steps
 
 
 class Waiting:
-    """A step that runs in a thread; its result or its error."""
+    """A step that waits in a thread; its result or its error."""
 
     def __init__(self, session: tf.Session, fetches: Any, feeds: Any = None) -> None:
         self.result: Any = None
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, args=(session, fetches, feeds), daemon=True)
-        before = len(session._worker.running)
+        before = running_steps.waiting(session)
         self._thread.start()
-        deadline = time.monotonic() + 5
-        while len(session._worker.running) <= before and self.waits and time.monotonic() < deadline:
-            time.sleep(0.001)
-        time.sleep(0.02)
+        running_steps.until(lambda: running_steps.waiting(session) > before or not self.waits)
 
     def _run(self, session: tf.Session, fetches: Any, feeds: Any) -> None:
         try:
@@ -36,7 +33,7 @@ class Waiting:
 
     def ended(self) -> Any:
         """The result; the error is raised."""
-        self._thread.join(10)
+        self._thread.join(60)
         assert not self.waits
         if self.error is not None:
             raise self.error

@@ -49,12 +49,12 @@ def test_threads_come_back_when_the_last_one_leaves():
     def inside():
         host_blas.enter()
         entered.set()
-        leave.wait(10)
+        leave.wait(60)
         host_blas.leave()
 
     other = threading.Thread(target=inside)
     other.start()
-    assert entered.wait(10)
+    assert entered.wait(60)
     host_blas.enter()
     leave.set()
     other.join()

@@ -11,6 +11,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.train.saving import checkpoint_state
+from tests.running_steps import until
 
 V1 = tf.train.SaverDef.V1
 
@@ -87,19 +88,23 @@ def test_meta_graph_filename():
 
 
 def test_checkpoints_as_they_appear(tmp_path):
-    found = []
+    found, over = [], threading.Event()
 
     def watch():
-        found.extend(tf.train.checkpoints_iterator(str(tmp_path), timeout=1.0))
+        for path in tf.train.checkpoints_iterator(str(tmp_path), timeout=0.1, timeout_fn=over.is_set):
+            found.append(path)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    paths = []
-    for i in range(2):
-        paths.append(saved(tmp_path / f"m-{i}", {"v": 1.0}))
-        time.sleep(0.5)
-    watcher.join()
-    assert found == paths
+    try:
+        for i in range(2):
+            path = saved(tmp_path / f"m-{i}", {"v": 1.0})
+            until(lambda i=i: len(found) == i + 1)
+            assert found[-1] == path
+    finally:
+        over.set()
+        watcher.join()
+    assert len(found) == 2
     asked = []
     more = tf.train.checkpoints_iterator(str(tmp_path / "none"), timeout=0, timeout_fn=lambda: asked.append(1) or True)
     assert list(more) == []

@@ -11,6 +11,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.rewrite import state
+from tests.running_steps import until
 
 
 @pytest.fixture(autouse=True)
@@ -187,12 +188,13 @@ def test_a_save_is_one_state_while_others_train(session, tmp_path):
     savers = [tf.train.Saver(), tf.train.Saver(sharded=True), tf.train.Saver(asynchronous=True)]
     session.run(tf.global_variables_initializer())
     done = threading.Event()
-    failed = []
+    failed, steps = [], []
 
     def train():
         try:
             while not done.is_set():
                 session.run(step)
+                steps.append(1)
                 time.sleep(0.001)  # or the interpreter's lock is hardly ever free for who saves
         except Exception as problem:
             failed.append(problem)
@@ -202,7 +204,8 @@ def test_a_save_is_one_state_while_others_train(session, tmp_path):
     seen = set()
     try:
         for i in range(12):
-            saver = savers[i % 3]
+            before, saver = len(steps), savers[i % 3]
+            until(lambda before=before: len(steps) > before or failed)
             path = saver.save(session, str(tmp_path / "m"), global_step=i, write_meta_graph=False)
             saver.wait()
             reader = tf.train.load_checkpoint(path)

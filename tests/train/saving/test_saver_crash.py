@@ -232,14 +232,14 @@ def test_what_a_dead_writer_left_is_removed(tmp_path):
 def test_a_signal_while_it_waits_does_not_lose_what_is_being_written(tmp_path, number):
     """The program ends by an exception, and the process when the checkpoint is on the disk."""
     program = """
-import signal, sys, time
+import signal, sys
 import anabranch as tf
 from anabranch.formats import bundle
 
 write = bundle.write_bundle
-bundle.write_bundle = lambda *args: (print("writing", flush=True), time.sleep(2), write(*args))
+bundle.write_bundle = lambda *args: (print("writing", flush=True), sys.stdin.readline(), write(*args))
 for number in (signal.SIGTERM, signal.SIGINT):
-    signal.signal(number, lambda *_: sys.exit(43))
+    signal.signal(number, lambda *_: (print("told", flush=True), sys.exit(43)))
 step = tf.Variable(7, name="step")
 saver = tf.train.Saver(asynchronous=True)
 with tf.Session() as session:
@@ -248,11 +248,17 @@ with tf.Session() as session:
     saver.wait()
 """
     with subprocess.Popen(
-        [sys.executable, "-c", program, str(tmp_path / "model")], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, str(tmp_path / "model")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout.readline() == "writing\n"
-        time.sleep(0.5)
+        time.sleep(0.5)  # it comes to the wait, or will find the signal there
         process.send_signal(number)
+        assert process.stdout.readline() == "told\n"
+        process.stdin.write("\n")
+        process.stdin.flush()
         assert process.wait(60) == 43
     assert tf.train.load_variable(str(tmp_path / "model-7"), "step") == 7
     assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / "model-7")
