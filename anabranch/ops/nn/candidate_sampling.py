@@ -119,39 +119,46 @@ def _pairs(ctx: Any, stream: Any, places: Any) -> tuple[Any, Any]:
     return xp.where(even, a, c), xp.where(even, b, d)
 
 
-def _first_distinct(xp: Any, candidates: Any, fresh: Any) -> Any:
-    """Which of ``fresh`` are neither in ``found`` nor before in ``fresh``."""
-    both = xp.concatenate([candidates, fresh])
-    order = xp.argsort(both, stable=True)
-    ordered = both[order]
-    new = xp.concatenate([xp.ones((1,), bool), ordered[1:] != ordered[:-1]])
-    return xp.zeros(both.shape, bool).at[order].set(new)[candidates.shape[0] :]
+def _in_order(ctx: Any, candidates: Any, limit: int) -> tuple[Any, Any]:
+    """The candidates, all below ``limit``, from the smallest on, equal ones in the order of their places; and those.
+
+    A candidate and its place are one integer where that has the bits: XLA sorts one array in half the time of two.
+    """
+    xp, number = ctx.xp, candidates.shape[0]
+    places = np.arange(number, dtype=np.int64)
+    bits = number.bit_length()
+    if max(limit, number).bit_length() + bits > 62:
+        return tuple(ctx.lax.sort((candidates, xp.asarray(places)), num_keys=1, is_stable=True))
+    both = ctx.lax.sort((candidates << bits) | places, is_stable=False)
+    return both >> bits, both & np.int64((1 << bits) - 1)
 
 
-def _distinct(ctx: Any, stream: Any, draw: Draw, count: int) -> tuple[Any, Any]:
-    """The first ``count`` distinct candidates, and how many were drawn for them."""
+def _distinct(ctx: Any, stream: Any, draw: Draw, count: int, limit: int) -> tuple[Any, Any]:
+    """The first ``count`` distinct candidates, all of which are below ``limit``, and how many were drawn for them."""
     size = max(2 * count, 16)
     if ctx.host:
         return _distinct_on_host(ctx, stream, draw, count, size)
     xp = ctx.xp
-    steps = np.arange(size, dtype=np.uint64)
+    steps, total = np.arange(size, dtype=np.uint64), size + count
     # Places not filled yet hold negative numbers, which no candidate is equal to.
     nothing = xp.asarray(-1 - np.arange(count, dtype=np.int64))
 
     def round_(carry: Any) -> Any:
-        candidates, filled, start, tries = carry
-        fresh = draw(ctx, stream, xp.asarray(steps) + start)
-        new = _first_distinct(xp, candidates, fresh)
-        rank = filled + xp.cumsum(new.astype(np.int64)) - 1
-        place = xp.where(new & (rank < count), rank, count)
-        candidates = candidates.at[place].set(fresh, mode="drop")
-        total = filled + xp.sum(new.astype(np.int64))
-        done = xp.argmax(rank == count - 1).astype(np.int64) + 1
-        tries = tries + xp.where(total >= count, done, np.int64(size))
-        return candidates, xp.minimum(total, np.int64(count)), start + np.uint64(size), tries
+        candidates, _, start, tries = carry
+        # XLA would move what depends on the stream alone out of the loop: the keys of ten rounds, a kernel for each.
+        nothing_yet = (start >> np.uint64(63)).astype(np.uint32)  # 0, which XLA does not see
+        here = tuple([tuple([word ^ nothing_yet for word in words]) for words in stream])
+        both = xp.concatenate([candidates, draw(ctx, here, xp.asarray(steps) + start)])
+        ordered, places = _in_order(ctx, both, limit)
+        new = xp.concatenate([xp.ones((1,), bool), ordered[1:] != ordered[:-1]]) & (ordered >= 0)
+        first = ctx.lax.sort(xp.where(new, places, total).astype(np.int32), is_stable=False)[:count]
+        candidates = xp.where(first < total, both[xp.minimum(first, total - 1)], nothing)
+        last = first[-1]
+        tries = tries + xp.where(last < total, last - (count - 1), size).astype(np.int64)
+        return candidates, last < total, start + np.uint64(size), tries
 
-    carry: Any = (nothing, xp.asarray(np.int64(0)), xp.asarray(np.uint64(0)), xp.asarray(np.int64(0)))
-    carry = ctx.lax.while_loop(lambda c: c[1] < count, round_, carry)
+    carry: Any = (nothing, xp.asarray(False), xp.asarray(np.uint64(0)), xp.asarray(np.int64(0)))
+    carry = ctx.lax.while_loop(lambda c: ~c[1], round_, carry)
     return carry[0], carry[3]
 
 
@@ -191,7 +198,7 @@ def _sample(
     _check_true(ctx, true, attrs, attrs["range_max"] if only_known else None)
     possible = _check_range(ctx, attrs, size)
     if attrs["unique"] and possible:
-        candidates, tries = _distinct(ctx, ctx.philox, draw, count)
+        candidates, tries = _distinct(ctx, ctx.philox, draw, count, attrs["range_max"])
     else:
         candidates, tries = draw(ctx, ctx.philox, xp.arange(count, dtype=np.uint64)), np.int64(count)
     given = _expected(ctx, probability(true), count, tries)
