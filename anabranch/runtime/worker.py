@@ -541,7 +541,7 @@ class Worker:
             if planned.plan.tier != "interpreted" or family_key is None or policy.is_paid_for(planned.plan):
                 return planned
             family = self._families.get(family_key, changes)
-            if family is None or not family.serves_all:
+            if family is None or not family.serves(planned.plan):
                 return planned
             # What the other shapes run is better than a program for this one, to be compiled yet.
         feed_shapes = [getattr(value, "shape", None) for value in values]

@@ -447,11 +447,12 @@ class Family:
         """The shared plan; None before there is one."""
         return None if self._planned is None else self._planned.plan
 
-    @property
-    def serves_all(self) -> bool:
-        """Whether shapes whose own plans are not compiled run by the shared one: it is compiled, or will be for all."""
+    def serves(self, own: Any) -> bool:
+        """Whether a shape whose plan of its own is not compiled runs by the shared one: that is compiled, or will be for
+        all, or has run more often, so that there are more shapes than this one that keep coming.
+        """
         plan = self.plan
-        return plan is not None and (plan.tier == "compiled" or bool(plan.varying.batch))
+        return plan is not None and (plan.tier == "compiled" or bool(plan.varying.batch) or plan.runs > own.runs)
 
     def choose(
         self,
@@ -467,7 +468,7 @@ class Family:
         changed = self._join(names, values, form)
         self._see_batch(names, form)
         pads = bool(self._batch) and (self._planned is None or not self._planned.plan.varying.stopped)
-        if len(self._exact) < (MOST_PLANS_OF_BATCHES if pads else MOST_PLANS):
+        if self._planned is None and len(self._exact) < (MOST_PLANS_OF_BATCHES if pads else MOST_PLANS):
             self._exact.append(form)
             return None, 0
         if self._planned is None or changed:
