@@ -115,4 +115,5 @@ class Means(enum.Enum):
 
     HERE = "compile it while the step waits"
     BESIDE = "compile it in a process of its own; for a thread of the background"
+    LOWERED = "trace and lower it, to be compiled later"
     STORED = "find it in this process or on disk"

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,14 +45,17 @@ UNTRACEABLE = (errors.OpError, NotImplementedError, faults.KernelBug)
 """What tracing raises when it meets what can only fail, what XLA does not have, or a bug: interpreting says which."""
 MAX_VARIANTS = 256
 MAX_REFUSED = 64
+MAX_LOWERED = 16
 
 _shared: Cache[Any, Executable] = Cache("executables", 1024)
 """Executables of the whole process by structure."""
+_awaited: Cache[Any, tuple[Facts, Any]] = Cache("programs to be compiled", MAX_LOWERED)
+"""By structure what has been lowered, until it is compiled."""
 
 
 def caches() -> list[Listed]:
     """The caches that the process owns."""
-    return [_shared]
+    return [_shared, _awaited]
 
 
 class Program(ProgramFunction):
@@ -175,7 +178,16 @@ class Program(ProgramFunction):
                             if executable is None and means is Means.STORED:
                                 raise NotStored
                             if executable is None:
-                                executable = self._compile(*asked, False, None if batch else stored, batch, means)
+                                lowered = _awaited.get((self.device, structure))
+                                if lowered is None:
+                                    lowered = self._lowered(*asked, False, batch)
+                                if means is Means.LOWERED:
+                                    _awaited.put((self.device, structure), lowered)
+                                    return Executable(lowered[1], lowered[0])
+                                _awaited.discard((self.device, structure))
+                                named = functools.partial(self._traced, *asked, False, batch, names_ops=True)
+                                name = None if batch else stored
+                                executable = self._compile(lowered[0], lowered[1], named, name, means)
                         except capacities.TooRoomy:
                             self.capacities.tight = True
                             raise
@@ -208,7 +220,10 @@ class Program(ProgramFunction):
         before the others, or an empty tuple. Arguments are what they are for ``executable``; nothing is known of them.
         """
         with self._lock:
-            return self._compile(donated, inputs, {}, rng, {}, gated, keeps=True, means=Means.BESIDE)
+            asked: tuple[Any, ...] = (donated, inputs, {}, rng, {}, gated, True)
+            named = functools.partial(self._traced, *asked, names_ops=True)
+            facts, lowered = self._lowered(*asked)
+            return self._compile(facts, lowered, named, None, Means.BESIDE)
 
     @property
     def caches(self) -> list[Listed]:
@@ -327,21 +342,12 @@ class Program(ProgramFunction):
         return (tuple(rows), outputs, entry, final, tuple(waits), tuple(body.exposed_outputs))
 
     def _compile(
-        self,
-        donated: Sequence[Any],
-        inputs: Sequence[Any],
-        static: dict[int, np.ndarray],
-        rng: np.ndarray,
-        bounds: dict[int, int],
-        gated: bool,
-        keeps: bool = False,
-        stored: str | None = None,
-        batch: int = 0,
-        means: Means = Means.HERE,
+        self, facts: Facts, lowered: Any, named: Callable[[], Any], stored: str | None, means: Means
     ) -> Executable:
-        """Traces, compiles, and keeps what can be kept on disk under the name ``stored``."""
-        asked = (donated, inputs, static, rng, bounds, gated, keeps, batch)
-        facts, lowered = self._lowered(*asked)
+        """Compiles, and keeps what can be kept on disk under the name ``stored``.
+
+        ``named`` traces once more and names the ops, for who is told that there is not the memory.
+        """
         compiled, code = None, None
         options = engine.compiler_options(self.platform)
         with self._around():
@@ -351,7 +357,6 @@ class Program(ProgramFunction):
                 background.raise_if_ended()
             if compiled is None:
                 compiled = lowered.compile(options)
-        named = functools.partial(self._traced, *asked, names_ops=True)
         memory.require_memory(compiled, engine.jax_device(self.device), self.flat_ops, lambda: named()[1].jaxpr)
         if stored is not None:
             with contextlib.suppress(stored_programs.NotStorable):

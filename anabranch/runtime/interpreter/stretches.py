@@ -148,7 +148,7 @@ def of(attempt: Attempt, items: list[Any]) -> list[Any]:
     plan, segment = attempt.runner.plan, attempt.segment
     if plan.nested or plan.runs <= AFTER_RUNS or attempt.step.stats is not None:
         return items
-    if attempt.runner.bodies.watcher is not None:
+    if attempt.runner.bodies.watcher is not None or plan.looks_anew:
         return items
     if plan.tier != "interpreted" and (segment.calls_python or not plan.varying.open):
         segment.stretches = None

@@ -31,6 +31,7 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import kernels
 from anabranch.core.graph.state_key import ValueKey
 from anabranch.core.values.list_values import TracedList
+from anabranch.runtime.plans import shape_families
 from anabranch.runtime.plans.items import ProgramItem, Segment
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.values import device_value, to_host
@@ -131,19 +132,23 @@ class Ahead:
         if plan.several_devices:
             raise NotPossible("it runs on several devices")
         while True:
-            segment, need = self._first_need(plan)
-            if need is None:
+            # A need arranges the plan anew, with other programs: none is compiled before all have been traced.
+            for means in (Means.LOWERED, Means.BESIDE):
+                segment, need = self._first_need(plan, means)
+                if need is not None:
+                    plan.require(need, segment, segment.items)
+                    break
+            else:
                 return plan
-            plan.require(need, segment, segment.items)
 
-    def _first_need(self, plan: Plan) -> tuple[Segment, Exception | None]:
-        """Compile the programs; the first thing that one of them needs to know, and its segment."""
+    def _first_need(self, plan: Plan, means: Means) -> tuple[Segment, Exception | None]:
+        """Lower or compile the programs; the first thing that one of them needs to know, and its segment."""
         values = dict(self._values)
         for segment in plan.segments:
             for item in segment.items:
                 if isinstance(item, ProgramItem):
                     try:
-                        self._compile(plan, item, values)
+                        self._make(plan, item, values, means)
                     except _NEEDS as need:
                         return segment, need
                     except capacities.TooRoomy as need:  # the next attempt takes less
@@ -152,8 +157,8 @@ class Ahead:
                         pass
         return plan.segments[-1], None
 
-    def _compile(self, plan: Plan, item: ProgramItem, values: dict[ValueKey, Any]) -> None:
-        """Compile a program for ``values``, and put what it hands on in their place."""
+    def _make(self, plan: Plan, item: ProgramItem, values: dict[ValueKey, Any], means: Means) -> None:
+        """Lower or compile a program for ``values``, and put what it hands on in their place."""
         program = item.program
         if any(key not in values for key in (*program.inputs, *program.donated_keys)):
             return  # of a variable that the step does without
@@ -172,7 +177,7 @@ class Ahead:
         rng = np.zeros((len(program.random_ops), 6), np.uint32)
         engine.refuse_after_fork()
         old = [values[key] for key in program.donated_keys]
-        executable = program.executable(old, inputs, static, rng, None, bounds, batch=batch, means=Means.BESIDE)
+        executable = program.executable(old, inputs, static, rng, None, bounds, batch=batch, means=means)
         assert executable is not None
         outputs = executable.outputs()
         for position, value in zip(executable.facts.traced_outputs, outputs, strict=not executable.facts.dynamic):
@@ -246,5 +251,8 @@ def adopt(plan: Plan, other: Plan) -> None:
 
 
 def _varying_of(plan: Plan) -> tuple[Any, ...]:
+    """What a plan is arranged by: a shape that turns out to change may follow from others that do."""
     varying = plan.varying
-    return dict(varying.open), set(varying.changed), dict(varying.batch)
+    inferred = {tensor: shape for tensor, (shape, _) in shape_families.inferred(plan).items()}
+    rows = {tensor for tensor in varying.open if lowering.holds_distinct(tensor)}
+    return inferred, rows, set(varying.changed), dict(varying.batch)

@@ -496,6 +496,11 @@ class Plan:
         return 0
 
     @property
+    def looks_anew(self) -> bool:
+        """Whether the next interpreted run is to show all values once more: what was compiled no longer fits."""
+        return bool(self.misfits) and self.observed is None and self.ahead is None and self.tier == "interpreted"
+
+    @property
     def compiles_further(self) -> bool:
         """Whether a program is compiled for one more capacity: until then its ops and bodies are interpreted."""
         return bool(self.further) and not all(further.done for further in self.further.values())

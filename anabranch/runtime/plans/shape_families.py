@@ -431,6 +431,8 @@ class Family:
         self._runs: Cache[Any, int] = Cache("runs of shapes without a plan", MOST_KEPT)
         """How often each shape came that has no plan of its own."""
         self._exact: list[Any] = []
+        self._forms: set[Any] = set()
+        """The shapes that came, as long as they are few."""
         self._shape: tuple[shapes.RawShape, ...] | None = None
         self._values: dict[Tensor, np.ndarray | None] = {}
         self._planned: Planned | None = None
@@ -448,8 +450,8 @@ class Family:
         return None if self._planned is None else self._planned.plan
 
     def serves(self, own: Any) -> bool:
-        """Whether a shape whose plan of its own is not compiled runs by the shared one: that is compiled, or will be for
-        all, or has run more often, so that there are more shapes than this one that keep coming.
+        """Whether a shape whose plan of its own is not compiled runs by the shared one: that one is compiled, or will
+        be for all, or has run more often, so that there are more shapes than this one that keep coming.
         """
         plan = self.plan
         return plan is not None and (plan.tier == "compiled" or bool(plan.varying.batch) or plan.runs > own.runs)
@@ -468,7 +470,10 @@ class Family:
         changed = self._join(names, values, form)
         self._see_batch(names, form)
         pads = bool(self._batch) and (self._planned is None or not self._planned.plan.varying.stopped)
-        if self._planned is None and len(self._exact) < (MOST_PLANS_OF_BATCHES if pads else MOST_PLANS):
+        if len(self._forms) <= MOST_PLANS:
+            self._forms.add(form)
+        few = self._planned is None or len(self._forms) <= MOST_PLANS
+        if few and len(self._exact) < (MOST_PLANS_OF_BATCHES if pads else MOST_PLANS):
             self._exact.append(form)
             return None, 0
         if self._planned is None or changed:

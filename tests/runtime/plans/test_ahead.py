@@ -284,6 +284,24 @@ def test_what_programs_hand_on_to_others_is_known_beside_the_steps(clock):
             np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-5)
 
 
+def test_nothing_is_compiled_before_all_that_must_be_known_has_been_found_out(clock, monkeypatch):
+    step, feeds = _loop_before_a_mask()
+    compiled = []
+    elsewhere = background.compiled_elsewhere
+    monkeypatch.setattr(background, "compiled_elsewhere", lambda *a: compiled.append(1) or elsewhere(*a))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for i in range(shape_families.MOST_RUNS):
+            session.run(step, feeds[i % 6])
+        clock.tick = 10.0
+        session.run(step, feeds[1])
+        _finish()
+        session.run(step, feeds[1])
+        told = session.explain(step, feeds[0])
+    assert "tier: compiled" in told
+    assert len(compiled) == told.count("    program ")
+
+
 def test_a_loop_beside_sizes_that_data_decide_is_no_small_piece():
     step, feeds = _loop_before_a_mask()
     with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
@@ -378,6 +396,25 @@ def test_compiling_begins_when_runs_have_shown_which_sizes_change(clock, begun):
         assert _tier(session, step, feeds).startswith("compiled")
 
 
+def test_a_shape_that_came_first_is_not_compiled_where_others_keep_coming(clock, begun):
+    x = tf.placeholder(tf.float32, [None, None])
+    fetches = tf.reduce_sum(tf.sort(x * x, axis=0)) + tf.reduce_sum(tf.matmul(x, x, transpose_b=True))
+
+    def run(rows):
+        return session.run(fetches, {x: np.ones((rows, 2 * rows + 1), np.float32)})
+
+    with tf.Session() as session:
+        for rows in range(2, 30):
+            run(rows)
+        clock.tick = 10.0
+        for _ in range(4):
+            assert run(3) == 3 * 7 + 9 * 7
+            _finish()
+        own = [plan for plan, _ in session._worker._plans.values() if plan.feed_shapes == ((3, 7),)]
+        assert [plan.runs for plan in own] == [1]
+        assert len(begun) == 1
+
+
 def test_what_was_compiled_for_other_shapes_is_compiled_anew_beside_the_steps(clock, begun, monkeypatch):
     fits = iter([False, True])
     monkeypatch.setattr(ahead.Ahead, "fits", property(lambda self: next(fits)))
@@ -391,6 +428,25 @@ def test_what_was_compiled_for_other_shapes_is_compiled_anew_beside_the_steps(cl
             _finish()
             tiers.append(_plan(session).tier)
     assert (begun, tiers) == ([1, 2], ["interpreted", "interpreted", "compiled"])
+
+
+def test_compiling_anew_looks_at_all_values_of_a_step_once_more(clock, monkeypatch):
+    fits = iter([False, True])
+    monkeypatch.setattr(ahead.Ahead, "fits", property(lambda self: next(fits)))
+    step, feeds = _loop_before_a_mask()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for i in range(2 * shape_families.MOST_RUNS):
+            session.run(step, feeds[i % 6])
+        clock.tick = 10.0
+        for i in range(6):
+            there = len(programs._shared)
+            session.run(step, feeds[i % 6])
+            if _tier(session, step, feeds[i % 6]).startswith("compiled"):
+                break
+            _finish()
+        assert _tier(session, step, feeds[i % 6]).startswith("compiled")
+        assert there == len(programs._shared)  # the step compiled nothing
 
 
 @pytest.fixture
