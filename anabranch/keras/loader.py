@@ -40,6 +40,7 @@ KERAS = "keras"
 NAME = "anabranch"
 _TENSORFLOW = "tensorflow"
 _JAX = "jax"
+_ANSWERED = (_TENSORFLOW, _JAX)
 _VARIABLE = "KERAS_BACKEND"
 _CONFIG = f"{KERAS}.src.backend.config"
 _UTILITIES = f"{KERAS}.src.utils.module_utils"
@@ -87,9 +88,11 @@ def _import(
     fromlist: Sequence[str] = (),
     level: int = 0,
 ) -> Any:
+    if level or not name.startswith(_ANSWERED):  # Keras imports at each call of many a function
+        return builtins.__import__(name, globals, locals, fromlist, level)
     root = name.partition(".")[0]
-    if level or root != _TENSORFLOW:
-        if root == _JAX and not level:
+    if root != _TENSORFLOW:
+        if root == _JAX:
             engine.jax()  # imported by the library, not by the program: devices start as our own import has them start
         return builtins.__import__(name, globals, locals, fromlist, level)
     # `import tensorflow.compat.v2 as tf` asks for the attributes one by one.

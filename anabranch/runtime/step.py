@@ -317,7 +317,7 @@ class Call:
                 transaction.taken = [*transaction.taken, *slots] if transaction.taken else slots
                 versions: list[Any] = [slot.version for slot in slots]
                 if spare_buffers.unexpected() and not engine.other_devices_used() and manager.take_all(versions):
-                    donated = tuple([version.value for version in versions])
+                    donated = tuple([version.unexposed for version in versions])  # gone once the program has them
                 else:
                     function, donated = self._handed(manager, versions, arguments, rng)
             if self.wide:

@@ -23,7 +23,7 @@ __all__ = ["DROPPED", "argument_lists", "arrays", "keras_support", "profiling", 
 
 
 def __getattr__(name: str) -> Any:
-    return namespaces.find("", name)
+    return namespaces.show(globals(), name, namespaces.find("", name))
 
 
 def __dir__() -> list[str]:

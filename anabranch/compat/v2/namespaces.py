@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import types
 from collections.abc import Callable
@@ -33,8 +34,8 @@ _OF_KERAS = frozenset(["losses", "metrics", "optimizers"])
 published, published_names = api.module_attributes("compat.v2")
 _own: dict[str, dict[str, Any]] = {"": {}}
 _modules: dict[str, types.ModuleType] = {}
-_resolved: dict[tuple[str, str], Any] = {}
-"""Objects by namespace and name that were asked for: a program asks at each call."""
+_shown: list[tuple[dict[str, Any], str]] = []
+"""Names that were asked for and are attributes of their namespaces since: a program asks at each call."""
 
 
 class _Namespace(types.ModuleType):
@@ -45,7 +46,7 @@ class _Namespace(types.ModuleType):
         self._path = path
 
     def __getattr__(self, name: str) -> Any:
-        return find(self._path, name)
+        return show(self.__dict__, name, find(self._path, name))
 
     def __dir__(self) -> list[str]:
         return sorted({*_below(self._path), *_first_names(self._path)})
@@ -80,22 +81,27 @@ def version_2(*names: str) -> Callable[[T], T]:
         for name in names:
             path, _, last = name.rpartition(".")
             _own.setdefault(path, {})[last] = item
-        _resolved.clear()
+        for names_of, seen in _shown:
+            names_of.pop(seen, None)
+        _shown.clear()
         return item
 
     return put
 
 
+def show(names: dict[str, Any], name: str, item: Any) -> Any:
+    """Make an object that was looked up an attribute of its namespace, whose names these are; the object.
+
+    Names of Python's own are looked up each time: the module's code means Python's by them.
+    """
+    if not hasattr(builtins, name):
+        names[name] = item
+        _shown.append((names, name))
+    return item
+
+
 def find(path: str, name: str) -> Any:
     """The object of that name in a namespace of version 2; AttributeError if there is none."""
-    try:
-        return _resolved[path, name]
-    except KeyError:
-        found = _resolved[path, name] = _found(path, name)
-        return found
-
-
-def _found(path: str, name: str) -> Any:
     own = _own.get(path, {})
     if name in own:
         return own[name]

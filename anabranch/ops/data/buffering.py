@@ -2,7 +2,8 @@
 
 Prefetching never changes what comes, and an error comes at its place. Elements are made ahead, by a thread, only where
 that pays: work that takes less than :data:`WORTH_A_THREAD` is done when it is asked for, as two threads of Python that
-wait for each other cost more than it does.
+wait for each other cost more than it does. What decides is a running mean (:class:`_Slowness`), not single elements: on
+a busy machine any work is interrupted now and then.
 
 A thread belongs to its iterator: closing the iterator ends it, and so does dropping it.
 """
@@ -26,8 +27,10 @@ from anabranch.ops.data.pipeline import ELEMENTS, METADATA, Context, Dataset, It
 
 WORTH_A_THREAD = 0.0005
 """Seconds that making an element takes at least if it is worth a thread."""
-SLOW_BEFORE_A_THREAD = 2
-"""How many elements must have taken so long."""
+WEIGHT = 1 / 8
+"""How much an element counts in the running mean of what elements take."""
+MOST_OF_ONE = 3.0
+"""As how many slow elements a single one counts at most, however long it takes."""
 AUTOTUNED_SIZE = 2
 """How many elements are held at first if the buffer's size is left to us."""
 MOST_AUTOTUNED = 16
@@ -168,13 +171,43 @@ def _given(item: Element | BaseException | None) -> Element | None:
     return item
 
 
+class _Slowness:
+    """Whether elements take so long that a thread pays: two slow ones at the beginning, or half of them later.
+
+    An element is slow if it takes long by the clock, and counts for more if it keeps the processor busy for longer.
+    """
+
+    def __init__(self) -> None:
+        self._mean = 0.5
+        self._slow = 0
+
+    @staticmethod
+    def begin() -> tuple[float, float]:
+        """The times at which an element is asked for."""
+        return time.perf_counter(), time.thread_time()
+
+    def note(self, began: tuple[float, float]) -> None:
+        """Take note of an element that has been made."""
+        weight = 0.0
+        if time.perf_counter() - began[0] > WORTH_A_THREAD:
+            self._slow += 1
+            busy = time.thread_time() - began[1]
+            weight = MOST_OF_ONE if busy >= MOST_OF_ONE * WORTH_A_THREAD else max(1.0, busy / WORTH_A_THREAD)
+        self._mean += (weight - self._mean) * WEIGHT
+
+    @property
+    def pays(self) -> bool:
+        """Whether a thread pays."""
+        return self._slow > 1 and self._mean > 0.5
+
+
 class _Prefetched(Iterator):
     def start(self) -> None:
         self._ahead: _Ahead | None = None
-        self._slow = 0
+        self._slowness = _Slowness()
         self.kept: collections.deque[Element | errors.OpError] = collections.deque()
         """Elements, or what failed, that were made ahead before the place was saved."""
-        if not self.dataset.slow_before_a_thread:
+        if self.dataset.begins_at_once:
             self._begin()
 
     @property
@@ -188,12 +221,12 @@ class _Prefetched(Iterator):
             return _given(self.kept.popleft())
         ahead = self._ahead
         if ahead is None:
-            if self._slow >= self.dataset.slow_before_a_thread and self.dataset.limit:
+            if self.dataset.limit and (self.dataset.begins_at_once or self._slowness.pays):
                 ahead = self._begin()
             else:
-                started = time.perf_counter()
+                began = self._slowness.begin()
                 element = self.inputs[0].next()
-                self._slow += time.perf_counter() - started > WORTH_A_THREAD
+                self._slowness.note(began)
                 return element
         with ahead.changed:
             if not ahead.items:
@@ -262,7 +295,8 @@ class Prefetch(Dataset):
 
     iterator = _Prefetched
     keeps_number = True
-    slow_before_a_thread = SLOW_BEFORE_A_THREAD
+    begins_at_once = False
+    """Whether a thread makes elements before it is known what they take."""
     changed: conditions.Condition | None = None
     """What is notified when an element has been made; None for a condition of the iterator's own."""
     free = Dataset.free | {"buffer_size", "slack_period", "legacy_autotune", "buffer_size_min"}
@@ -297,5 +331,4 @@ class Ahead(Prefetch):
         self.limit = limit
         self.autotuned = False
         self.changed = changed
-        if begins_at_once:
-            self.slow_before_a_thread = 0
+        self.begins_at_once = begins_at_once

@@ -51,23 +51,26 @@ OFTEN_CALLED = 16
 
 
 class Version:
-    """One immutable value of a variable: a NumPy array or a device array."""
+    """One immutable value of a variable: a NumPy array or a device array.
 
-    __slots__ = ("_calls", "_elsewhere", "_host", "_passed", "exposed", "pins", "taken", "unexposed")
+    A training step makes one for each variable, most of which are never looked at: what most of them never have is
+    the class's.
+    """
+
+    exposed = False
+    """Whether somebody has been given the value to keep: then it is not written to, though the version ends."""
+    pins = 0
+    taken = False
+    """Its buffer was given to a running program; a newer version is about to be published."""
+    _elsewhere: dict[Any, Any] | None = None
+    _host: np.ndarray | None = None
+    _calls = 0
+    _passed: Any = None
+    """What programs are called with, once that has been found out."""
 
     def __init__(self, value: Any):
         self.unexposed = value
         """The value, for who does not keep it: looks at its shape, or at the rest while the version is pinned."""
-        self.exposed = False
-        """Whether somebody has been given the value to keep: then it is not written to, though the version ends."""
-        self._elsewhere: dict[Any, Any] | None = None
-        self.pins = 0
-        self.taken = False
-        """Its buffer was given to a running program; a newer version is about to be published."""
-        self._host: np.ndarray | None = None
-        self._calls = 0
-        self._passed: Any = None
-        """What programs are called with, once that has been found out."""
 
     @property
     def value(self) -> Any:
