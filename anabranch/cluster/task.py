@@ -79,6 +79,11 @@ def check_versions(own: dict[str, str], other: dict[str, str], who: str) -> None
         )
 
 
+def _on_host(value: Any) -> Any:
+    """A result as an array of the host: of a program on the CPU the memory that it is in."""
+    return np.asarray(value) if type(value) is not np.ndarray and hasattr(value, "block_until_ready") else value
+
+
 @dataclasses.dataclass
 class _Piece:
     step: RegisteredStep
@@ -375,7 +380,9 @@ class Task:
         here.steps += 1
         try:
             if metadata is None and registered.fits(registered.step.feeds, values):
-                results = worker.repeat(registered, values, timeout, on_token)
+                results = worker.repeat(registered, values, timeout, on_token, shared=True)
+                if results is not None:  # nobody writes to what a piece gives: it need not be copied
+                    results = [_on_host(value) for value in results]
             if results is None:
                 results = worker.run(registered, values, timeout, metadata, on_token)
         except RuntimeError as problem:

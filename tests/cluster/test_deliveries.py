@@ -11,6 +11,7 @@ import anabranch as tf
 from anabranch.cluster import task as tasks
 from anabranch.cluster import wire
 from anabranch.cluster.deliveries import LEAST, Deliveries
+from anabranch.runtime import fast_path
 
 SIZE = LEAST // 4
 
@@ -112,3 +113,29 @@ def test_a_step_that_fails_leaves_nothing(cluster, messages):
                 session.run(fails)
         session.run(v.initializer)  # what is forgotten is not waited for, but comes before the next step
         assert left_behind() == 0
+
+
+def test_what_a_compiled_piece_gives_is_not_copied_and_a_fetch_is_the_callers(cluster, reached, monkeypatch):
+    workers, _ = cluster
+    with tf.device("/job:worker/task:1"):
+        x = tf.placeholder(tf.float32, [SIZE], name="x")
+        doubled = x * 2.0
+    with tf.device("/job:ps/task:0"):
+        most = tf.reduce_max(doubled)
+    with tf.device("/job:worker/task:1"):
+        rest = doubled - most  # what it takes has stayed
+    feeds = {"x:0": np.arange(SIZE, dtype="f")}
+    with tf.Session(workers[0].target, config=tf.SessionOptions(tier="compiled")) as session:
+        first, _ = [session.run([rest, doubled], feeds) for _ in range(2)]
+        copied = []
+        collect = fast_path.Form.collect
+        monkeypatch.setattr(
+            fast_path.Form, "collect", lambda self, *arguments: copied.append(self) or collect(self, *arguments)
+        )
+        again = session.run([rest, doubled], feeds)
+        assert not copied
+        for values in (first, again):
+            np.testing.assert_array_equal(values[0], np.arange(SIZE) * 2.0 - (SIZE - 1) * 2.0)
+            np.testing.assert_array_equal(values[1], np.arange(SIZE) * 2.0)
+            for value in values:
+                value[:] = -1.0  # theirs to write to
