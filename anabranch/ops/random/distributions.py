@@ -352,12 +352,37 @@ def categories(ctx: Any, stream: Stream, logits: Any, samples: int, dtype: np.dt
     wide = logits.astype(np.float64)
     finite = xp.isfinite(wide)
     top = xp.max(xp.where(finite, wide, -np.inf), axis=1, keepdims=True)
-    cumulated = xp.cumsum(xp.where(finite, xp.exp(wide - top), 0.0), axis=1)
+    weights = xp.where(finite, xp.exp(wide - top), 0.0)
     bits = philox.pairs(xp, stream, rows * samples)
-    drawn = philox.float64(xp, *bits, view).reshape(rows, samples) * cumulated[:, -1:]
+    uniform = philox.float64(xp, *bits, view).reshape(rows, samples)
     # The first class whose cumulated weight exceeds the drawn one.
     if ctx.host:
+        cumulated = np.cumsum(weights, axis=1)
+        drawn = uniform * cumulated[:, -1:]
         chosen = np.stack([np.searchsorted(c, d, side="right") for c, d in zip(cumulated, drawn, strict=True)])
+    elif classes > 2 * _CLASSES_OF_A_BLOCK:
+        chosen = _by_blocks(ctx, weights, uniform)
     else:
-        chosen = xp.sum(cumulated[:, None, :] <= drawn[:, :, None], axis=2)
+        cumulated = xp.cumsum(weights, axis=1)
+        chosen = xp.sum(cumulated[:, None, :] <= (uniform * cumulated[:, -1:])[:, :, None], axis=2)
     return xp.minimum(chosen, classes - 1).astype(dtype)
+
+
+_CLASSES_OF_A_BLOCK = 64
+
+
+def _by_blocks(ctx: Any, weights: Any, uniform: Any) -> Any:
+    """The classes ``[rows, samples]`` that uniform numbers choose among many: first a block, then one in it.
+
+    To cumulate all weights takes XLA several times as long as to compute them: it adds up what it has added up before.
+    """
+    xp, size = ctx.xp, _CLASSES_OF_A_BLOCK
+    rows, classes = weights.shape
+    blocks = ctx.apart(xp.pad(weights, ((0, 0), (0, -classes % size)))).reshape(rows, -1, size)
+    ends = xp.cumsum(xp.sum(blocks, axis=2), axis=1)
+    drawn = uniform * ends[:, -1:]
+    block = xp.minimum(xp.sum(ends[:, None, :] <= drawn[:, :, None], axis=2), blocks.shape[1] - 1)
+    before = xp.where(block > 0, xp.take_along_axis(ends, xp.maximum(block - 1, 0), axis=1), 0.0)
+    within = xp.cumsum(xp.take_along_axis(blocks, block[:, :, None], axis=1), axis=2) + before[:, :, None]
+    # The block's end, in which its sums are rounded otherwise, exceeds what was drawn: so does its last class.
+    return block * size + xp.sum(within[:, :, :-1] <= drawn[:, :, None], axis=2)

@@ -372,6 +372,25 @@ def test_parameters_at_the_edge(session):
     assert set(drawn[2]) == {0, 1, 2}
 
 
+@pytest.mark.parametrize("classes", [128, 129, 1000, 4999])
+def test_categories_among_many_classes_are_those_of_the_cumulated_weights(classes):
+    logits = np.random.RandomState(0).randn(3, classes).astype(np.float32) * 3
+    logits[0, 5 : classes // 2] = -np.inf  # blocks of classes that are never drawn
+    logits[1, :] = -np.inf
+    logits[1, [0, classes - 1]] = 0.0
+    logits[2, 7] = np.nan
+    drawn = {}
+    for tier in ("interpreted", "compiled"):
+        with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            drawn[tier] = session.run(tf.multinomial(logits, 4000, seed=5))
+    np.testing.assert_array_equal(drawn["compiled"], drawn["interpreted"])
+    weights = np.where(np.isfinite(logits), np.exp(logits.astype(np.float64)), 0.0)
+    for row in range(3):
+        share = np.bincount(drawn["compiled"][row], minlength=classes) / 4000
+        assert (share[weights[row] == 0] == 0).all()
+        np.testing.assert_allclose(share, weights[row] / weights[row].sum(), rtol=0, atol=0.04)
+
+
 def test_truncated_normals_pass_on_the_same_side_of_the_bound_in_every_tier():
     """Among four million there are some so close to 2 that the tiers' sines, equal to the last bits, would disagree."""
     count, stream = 4_000_000, (np.array([1, 2], np.uint32), np.zeros(4, np.uint32))
