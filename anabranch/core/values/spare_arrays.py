@@ -36,7 +36,15 @@ _FREE = 1 + _LOOKING
 """References to memory that nobody holds: by its entry, and by who looks."""
 
 _kept: dict[int, collections.deque[tuple[np.ndarray, int]]] = {}
-"""By size, memory and where in it an array begins; sizes that were asked for last stand last."""
+"""By size (see :func:`_rounded`), memory and where in it an array begins; sizes that were missed last stand last."""
+_missing = threading.Lock()
+"""Held while memory is added, and let go of."""
+
+
+def _rounded(size: int) -> int:
+    """A number of bytes rounded up by an eighth at most, so that arrays of ever new sizes take each other's memory."""
+    step = 1 << (size.bit_length() - 4)
+    return -(-size // step) * step
 
 
 def empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
@@ -45,28 +53,35 @@ def empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
     size = math.prod(shape) * dtype.itemsize
     if not LEAST <= size <= MOST or dtype.hasobject:
         return np.empty(shape, dtype)
-    kept = _kept.get(size)
-    if kept is None:
-        kept = _kept.setdefault(size, collections.deque())
+    kept = _kept.get(_rounded(size), ())
     for _ in range(len(kept)):
         try:
-            entry = kept.popleft()  # while it is out, no other thread can find it free
+            entry = kept.popleft()  # type: ignore[union-attr]  # while it is out, no other thread can find it free
         except IndexError:
             break
         memory, start = entry
         if sys.getrefcount(memory) == _FREE:
-            array = memory[start : start + size].view(dtype).reshape(shape)
-            kept.append(entry)
+            array: np.ndarray = np.ndarray(shape, dtype, memory, start)
+            kept.append(entry)  # type: ignore[union-attr]
             return array
-        kept.append(entry)
+        kept.append(entry)  # type: ignore[union-attr]
+    memory, start = _added(_rounded(size))
+    return np.ndarray(shape, dtype, memory, start)
+
+
+def _added(size: int) -> tuple[np.ndarray, int]:
+    """More memory of a size, and where in it an array begins; that of sizes nobody has missed lately is let go of."""
     memory = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    array = memory[start : start + size].view(dtype).reshape(shape)
-    if len(kept) >= _PER_SIZE:
-        kept.popleft()
-    kept.append((memory, start))
-    _bound(size)
-    return array
+    entry = memory, -memory.__array_interface__["data"][0] % _ALIGNMENT
+    with _missing:
+        kept = _kept[size] = _kept.pop(size, None) or collections.deque()
+        if len(kept) >= _PER_SIZE:
+            with contextlib.suppress(IndexError):  # others look at what is kept
+                kept.popleft()
+        kept.append(entry)
+        while len(_kept) > 1 and sum(number * len(_kept[number]) for number in _kept) > MOST_KEPT:
+            del _kept[next(iter(_kept))]
+    return entry
 
 
 def arithmetic(function: Any, first: Any, *others: Any) -> Any:
@@ -130,17 +145,10 @@ def held_by(array: Any, references: int) -> bool:
     memory = array.base
     if memory is None:
         return True
-    if type(memory) is not np.ndarray or memory.base is not None or memory.nbytes > array.nbytes + _ALIGNMENT:
+    if type(memory) is not np.ndarray or memory.base is not None or memory.nbytes > _rounded(array.nbytes) + _ALIGNMENT:
         return False
-    entries = sum(entry[0] is memory for entry in list(_kept.get(array.nbytes, ())))
+    entries = sum(entry[0] is memory for entry in list(_kept.get(_rounded(array.nbytes), ())))
     return sys.getrefcount(memory) == entries + 1 + _LOOKING
-
-
-def _bound(size: int) -> None:
-    """Let go of the memory of sizes that nobody has asked for lately."""
-    _kept[size] = _kept.pop(size, collections.deque())
-    while len(_kept) > 1 and sum(number * len(kept) for number, kept in list(_kept.items())) > MOST_KEPT:
-        _kept.pop(next(iter(_kept)), None)
 
 
 class _Destination(threading.local):

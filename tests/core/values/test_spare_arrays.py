@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -75,6 +78,54 @@ def test_threads_never_get_the_same_memory():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_threads_that_ask_for_ever_new_sizes(monkeypatch):
+    """Each miss adds a size and lets go of others, while other threads do the same."""
+    monkeypatch.setattr(spare_arrays, "MOST_KEPT", 1 << 25)
+    failed = []
+
+    class Collected:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            time.sleep(0)
+
+    def work(number):
+        sizes = np.random.default_rng(number).integers(1 << 17, 1 << 20, 600)
+        try:
+            for size in sizes.tolist():
+                Collected()
+                assert spare_arrays.empty((size,), np.uint8).nbytes == size
+        except BaseException as problem:
+            failed.append(problem)
+
+    before, switching = gc.get_threshold(), sys.getswitchinterval()
+    gc.set_threshold(5)
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        gc.set_threshold(*before)
+        sys.setswitchinterval(switching)
+    assert not failed
+    assert sum(size * len(kept) for size, kept in spare_arrays._kept.items()) <= 1 << 25
+
+
+def test_arrays_of_ever_new_sizes_take_each_others_memory():
+    places = set()
+    for rows in range(500, 531):
+        array = spare_arrays.empty((rows, 300), np.float32)
+        assert address(array) % 64 == 0
+        array[...] = rows
+        places.add(address(array))
+        del array
+    assert len(places) <= 2
 
 
 def test_batches_and_fetches_that_are_kept_do_not_change():
