@@ -56,15 +56,15 @@ def empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
     kept = _kept.get(_rounded(size), ())
     for _ in range(len(kept)):
         try:
-            entry = kept.popleft()  # type: ignore[union-attr]  # while it is out, no other thread can find it free
+            entry = kept.pop()  # type: ignore[union-attr]  # while it is out, no other thread can find it free
         except IndexError:
             break
         memory, start = entry
         if sys.getrefcount(memory) == _FREE:
             array: np.ndarray = np.ndarray(shape, dtype, memory, start)
-            kept.append(entry)  # type: ignore[union-attr]
+            kept.append(entry)  # type: ignore[union-attr]  # asked for first next time, while caches hold it
             return array
-        kept.append(entry)  # type: ignore[union-attr]
+        kept.appendleft(entry)  # type: ignore[union-attr]
     memory, start = _added(_rounded(size))
     return np.ndarray(shape, dtype, memory, start)
 
