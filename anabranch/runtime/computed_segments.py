@@ -102,7 +102,7 @@ class ComputedSegment:
             return False
         straight, opened = self._straight.cost, self._open.cost
         cost = min(straight, opened)
-        most = policy.FUNCTION_RUN * 4 if self._certain else policy.PARTS_RUN
+        most = policy.FUNCTION_IN_PARTS if self._certain else policy.PARTS_RUN
         return cost <= most or not np.isfinite(cost)
 
     def run(

@@ -8,6 +8,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.ops.random import short_draws
+from anabranch.runtime import executor
 
 LINES = [" ".join(f"w{(i * j) % 23}" for j in range(1 + i * 7 % 41)) for i in range(1, 60)]
 
@@ -161,3 +162,34 @@ def test_what_is_drawn_ahead_is_what_is_drawn_one_by_one(apart, dims):
     np.testing.assert_array_equal(
         ahead(78, first + apart), short_draws.uniform(operands, [True], attrs)(78, first + apart)
     )
+
+
+def test_a_function_of_which_a_part_stays_on_the_host_is_dearer_to_compile(monkeypatch):
+    """Each call of it would be a step of several pieces, at more than the whole of what it computes."""
+    prepared = []
+    prepare = executor.Executor.prepare
+    monkeypatch.setattr(executor.Executor, "prepare", lambda *given: (prepared.append(given[0].plan), prepare(*given)))
+
+    def computed(image):
+        for number in range(10):
+            image = tf.sqrt(image * image + np.float32(number))
+        return image
+
+    def decoded(text):
+        return computed(tf.reshape(tf.cast(tf.decode_raw(text, tf.uint8), tf.float32), [56, 56, 3]))
+
+    pixels = np.arange(12 * 56 * 56 * 3, dtype=np.uint32).astype(np.uint8).reshape(12, 56, 56, 3)
+    asked = []
+    for dataset in (
+        lambda: tf.data.Dataset.from_tensor_slices(pixels).map(lambda image: computed(tf.cast(image, tf.float32))),
+        lambda: tf.data.Dataset.from_tensor_slices([image.tobytes() for image in pixels]).map(decoded),
+    ):
+        prepared.clear()
+        with tf.Graph().as_default():
+            found = _elements(dataset())
+        asked.append(len(prepared))
+        expected = pixels.astype(np.float32)
+        for number in range(10):
+            expected = np.sqrt(expected * expected + np.float32(number))
+        np.testing.assert_allclose(np.stack(found), expected, rtol=1e-6)
+    assert asked[0] > 8 > asked[1]

@@ -113,7 +113,13 @@ def is_by_channel(one: Any, other: Any) -> bool:
         return False
     if few.shape[-1:] != (count,) or large.shape[-1] != count or few.dtype != large.dtype:
         return False
-    return type(large) is type(few) is np.ndarray and large.flags.c_contiguous
+    if type(large) is not np.ndarray or type(few) is not np.ndarray:
+        return False
+    if large.flags.c_contiguous:
+        return True
+    # A part of a larger image, whose rows are contiguous and long.
+    row = count * large.itemsize
+    return large.ndim > 2 and large.strides[-2:] == (row, large.itemsize) and large.shape[-2] * count >= _WIDE
 
 
 def _by_channel(function: Any, one: Any, other: Any) -> np.ndarray:

@@ -151,6 +151,7 @@ class BodyFunction:
         "_count",
         "_fixed",
         "_given",
+        "_in_parts",
         "_live",
         "_manager",
         "_open",
@@ -183,6 +184,8 @@ class BodyFunction:
         if straight is not None and straight.random_ops and not isinstance(self._manager, OwnStreams):
             straight = None
         self._straight: Straight | None = straight
+        self._in_parts = straight is not None and any(self._plan.needs_host(op) for op in self._plan.segments[0].ops)
+        """Whether ops of it stay on the host when it is compiled."""
         self._read = [] if straight is None else [runner.slot(key.maker) for key in straight.reads]
         """The tables and variables that its code reads, which are pinned for each call."""
         self._open = None if straight is None or straight.any_size is not None else open_code.of_body(self._plan)
@@ -324,7 +327,7 @@ class BodyFunction:
         straight = self._straight
         if straight is None:
             return False
-        if straight.cost <= policy.FUNCTION_RUN:
+        if straight.cost <= (policy.FUNCTION_IN_PARTS if self._in_parts else policy.FUNCTION_RUN):
             return True
         code = straight.any_size
         return code is not None and code.serves and self._tier == "auto" and code.cost <= policy.PARTS_RUN

@@ -29,7 +29,7 @@ from anabranch.ops.shared import host_blas
 from anabranch.ops.shared.unchecked import Changed
 from anabranch.runtime.interpreter.open_calls import MOST_BYTES, FromShapes, array_of, drawing, held, kernel_of
 from anabranch.runtime.interpreter.shape_refusals import refused_by_shape
-from anabranch.runtime.interpreter.straight_builder import RUN_ANEW, only_computes, only_draws, same_bits
+from anabranch.runtime.interpreter.straight_builder import RUN_ANEW, let_go, only_computes, only_draws, same_bits
 from anabranch.runtime.interpreter.straight_line import MOST_MISSES
 from anabranch.runtime.interpreter.turns import Turn, blocks_of, short_draw
 from anabranch.runtime.plans import policy
@@ -232,10 +232,11 @@ class _Builder:
                 raise faults.KernelBug(op, problem) from problem
         returned = [self._array(key) for key in outputs]
         used = set(_variables(returned))
+        made = {name for line in self._lines for name in line.targets}
         lines = []
         for line in reversed(self._lines):
             if line.may_fail or not used.isdisjoint(line.targets):
-                lines.append(line.text)
+                lines.append(line.text + let_go(line, used, made))
                 used.update(line.sources)
         body = "".join(f"    {line}\n" for line in reversed(lines))
         parameters = ", ".join([*(f"a{i}" for i in range(len(values))), "turn"])

@@ -9,7 +9,7 @@ it if anything relies on them. When such code serves, and when more of it is mad
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -133,6 +133,19 @@ class Line(NamedTuple):
     cost: float
 
 
+def let_go(line: Any, used: Set[str], made: Set[str]) -> str:
+    """What a line ends with to drop what nobody takes behind it: who asks for memory next gets it while caches hold it.
+
+    Args:
+        line: with ``text``, ``targets`` and ``sources``.
+        used: the names that lines behind it take.
+        made: those that lines give.
+    """
+    last = dict.fromkeys([*line.sources, *line.targets])
+    names = [name for name in last if name in made and name not in used]
+    return f"; del {', '.join(names)}" if names and not line.text.startswith("if ") else ""
+
+
 class Builder:
     """Run a body once, op by op, and writes down what it did."""
 
@@ -190,11 +203,12 @@ class Builder:
                 if target not in self._of_shape and len(forms[i]) == 2:
                     forms[i] = None, forms[i][1]
         used, lines = set(fetched), []
+        made = {name for line in self._lines for name in line.targets}
         ops: list[Operation] = []
         for line in reversed(self._lines):
             if not line.may_fail and used.isdisjoint(line.targets):
                 continue
-            lines.append(line.text)
+            lines.append(line.text + let_go(line, used, made))
             ops.append(line.op)
             used.update(line.sources)
             self._cost += line.cost

@@ -49,6 +49,8 @@ PARTS_RUN = 1500.0
 """The same of a body whose sizes change in each iteration: ops on the host, with programs between them."""
 FUNCTION_RUN = 120.0
 """Running a function that a kernel calls as a program of its own."""
+FUNCTION_IN_PARTS = 4 * FUNCTION_RUN
+"""The same of a function of which a part stays on the host, like a decoder: each call is a step of several pieces."""
 STRAIGHT_RUN = 6.0
 """By how much the straight code of a body (``interpreter/straight_line.py``) is slower than an iteration in a
 program."""

@@ -171,7 +171,9 @@ def test_arithmetic_on_large_arrays_takes_memory_that_is_there():
 
 
 @pytest.mark.parametrize("function", [np.subtract, np.divide, np.maximum, np.add])
-@pytest.mark.parametrize("shape", [(40, 50, 3), (2, 7, 200, 4), (5000, 2), (1, 1, 2500, 3), (64, 1, 1, 96, 2)])
+@pytest.mark.parametrize(
+    "shape", [(60, 90, 3), (3, 40, 80, 3), (40, 50, 3), (2, 7, 200, 4), (5000, 2), (1, 1, 2500, 3), (64, 1, 1, 96, 2)]
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 def test_a_number_for_each_channel(function, shape, dtype):
     if function is np.divide and dtype is np.int32:
@@ -183,6 +185,13 @@ def test_a_number_for_each_channel(function, shape, dtype):
         for operands in (pixels, few), (few, pixels):
             result = spare_arrays.arithmetic(function, *operands)
             np.testing.assert_array_equal(result, function(*operands), strict=True)
+    if pixels.shape[:-1] in ((60, 90), (3, 40, 80)):
+        part = pixels[..., 1:-1, 5:60, :]
+        assert not part.flags.c_contiguous
+        assert spare_arrays.is_by_channel(part, numbers)
+        np.testing.assert_array_equal(
+            spare_arrays.arithmetic(function, part, numbers), function(part, numbers), strict=True
+        )
     for other in numbers[:1], numbers[:, None] if len(numbers) != shape[-2] else numbers[:1], numbers.astype("i1"):
         assert not spare_arrays.is_by_channel(pixels, other)
     assert not spare_arrays.is_by_channel(pixels[..., ::-1], numbers)

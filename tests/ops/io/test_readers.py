@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -356,3 +357,20 @@ def test_an_interrupt_as_a_turn_begins_leaves_the_reader_to_others(monkeypatch):
         reader.read(lambda: b"one", CancellationToken())
     monkeypatch.undo()
     assert reader.read(lambda: b"two", CancellationToken(0.5)) == (b"two", b"two")
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no file whose size is told as 0")
+def test_whole_files_of_any_kind(tmp_path: Path) -> None:
+    names = files(tmp_path, b"", b"\0\n" * 5, bytes(range(256)) * 9000)
+    name = tf.placeholder(tf.string, [])
+    contents = tf.read_file(name)
+    with tf.Session() as session:
+        for path in names:
+            assert session.run(contents, {name: path}) == Path(path).read_bytes()
+        assert session.run(contents, {name: "/proc/self/stat"}).startswith(b"%d " % os.getpid())
+        with pytest.raises(tf.errors.NotFoundError, match="No such file"):
+            session.run(contents, {name: str(tmp_path / "other")})
+        with pytest.raises(tf.errors.FailedPreconditionError, match="Is a directory"):
+            session.run(contents, {name: str(tmp_path)})
+        with pytest.raises(tf.errors.InvalidArgumentError, match="NUL byte"):
+            session.run(contents, {name: b"a\0b"})
