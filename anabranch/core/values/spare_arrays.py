@@ -74,7 +74,7 @@ def _added(size: int) -> tuple[np.ndarray, int]:
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     entry = memory, -memory.__array_interface__["data"][0] % _ALIGNMENT
     with _missing:
-        kept = _kept[size] = _kept.pop(size, None) or collections.deque()
+        kept = _kept[size] = _kept.pop(size, collections.deque())
         if len(kept) >= _PER_SIZE:
             with contextlib.suppress(IndexError):  # others look at what is kept
                 kept.popleft()
