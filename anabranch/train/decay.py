@@ -1,23 +1,33 @@
 """Learning rates that change with the global step: scalars of the graph, computed anew at each step.
 
 All numbers may be Python numbers or scalar tensors; they are cast to the dtype of the learning rate.
+
+Where ops run at once a tensor would stay what it is: there each of these gives a function without arguments that
+computes the rate for the step that it then is. Optimizers take such functions and call them at each step.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+from typing import cast as typed
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.random_seed import count_more, counted_as
 from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import dtypes
 from anabranch.ops.array.cast import cast
 from anabranch.ops.random.public import random_normal
+
+T = TypeVar("T", bound=Callable[..., Any])
 
 
 def _checked(global_step: Any, function: str) -> None:
@@ -30,6 +40,28 @@ def _checked(global_step: Any, function: str) -> None:
         )
 
 
+def _of_step(schedule: T) -> T:
+    """Decorator: where ops run at once, a function that computes the rate anew; see the module's docstring."""
+
+    @functools.wraps(schedule)
+    def rate(*args: Any, **kwargs: Any) -> Any:
+        if current_builder().defers:
+            return schedule(*args, **kwargs)
+        _check(schedule, *args, **kwargs)
+        return functools.partial(schedule, *args, **kwargs)
+
+    return typed(T, rate)
+
+
+def _check(schedule: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Refuse what is known to be wrong before there is a step."""
+    given = inspect.signature(schedule).bind(*args, **kwargs).arguments
+    if "global_step" in given:
+        _checked(given["global_step"], schedule.__name__)
+    if "boundaries" in given:
+        _check_lengths(given["boundaries"], given["values"])
+
+
 def _rate(learning_rate: Any) -> Any:
     preferred = dtypes.float32 if isinstance(learning_rate, int) else None  # NumPy's float64 gives a rate of float64
     return convert.convert_to_tensor(learning_rate, name="initial_learning_rate", preferred_dtype=preferred)
@@ -40,6 +72,7 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 @public("train.exponential_decay")
+@_of_step
 def exponential_decay(
     learning_rate: Any,
     global_step: Any,
@@ -49,6 +82,12 @@ def exponential_decay(
     name: str | None = None,
 ) -> Any:
     """``learning_rate * decay_rate ** (global_step / decay_steps)``; the exponent is floored with ``staircase``."""
+    return _exponential(learning_rate, global_step, decay_steps, decay_rate, staircase, name)
+
+
+def _exponential(
+    learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool, name: str | None
+) -> Any:
     _checked(global_step, "exponential_decay")
     with name_scope(name, "ExponentialDecay") as scope:
         rate = _rate(learning_rate)
@@ -61,6 +100,7 @@ def exponential_decay(
 
 
 @public("train.natural_exp_decay")
+@_of_step
 def natural_exp_decay(
     learning_rate: Any,
     global_step: Any,
@@ -72,10 +112,11 @@ def natural_exp_decay(
     """``learning_rate * exp(-decay_rate * global_step / decay_steps)``."""
     _checked(global_step, "natural_exp_decay")
     factor = build("Exp", build("Neg", convert.convert_to_tensor(decay_rate, preferred_dtype=dtypes.float32)))
-    return exponential_decay(learning_rate, global_step, decay_steps, factor, staircase, name)
+    return _exponential(learning_rate, global_step, decay_steps, factor, staircase, name)
 
 
 @public("train.inverse_time_decay")
+@_of_step
 def inverse_time_decay(
     learning_rate: Any,
     global_step: Any,
@@ -98,6 +139,7 @@ def inverse_time_decay(
 
 
 @public("train.polynomial_decay")
+@_of_step
 def polynomial_decay(
     learning_rate: Any,
     global_step: Any,
@@ -133,21 +175,14 @@ def polynomial_decay(
 
 
 @public("train.piecewise_constant", "train.piecewise_constant_decay")
+@_of_step
 def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = None) -> Any:
     """``values[0]`` while ``x <= boundaries[0]``, ``values[i]`` up to ``boundaries[i]``, the last value beyond.
 
     Raises:
         ValueError: ``boundaries`` and ``values`` do not fit each other in length or dtype.
     """
-    if len(boundaries) != len(values) - 1:
-        raise ValueError(
-            "The length of boundaries should be 1 less than the length of values\n"
-            + errors.message(
-                f"{len(boundaries)} boundaries and {len(values)} values",
-                "one value more than boundaries",
-                "add or drop one",
-            )
-        )
+    _check_lengths(boundaries, values)
     with name_scope(name, "PiecewiseConstant", [x, *boundaries, *values]):
         x = convert.convert_to_tensor(x)
         limits = [_boundary(boundary, x.dtype.base) for boundary in boundaries]
@@ -165,6 +200,18 @@ def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = 
             for limit, level in zip(reversed(limits), reversed(levels[:-1]), strict=True):
                 rate = build("Select", build("LessEqual", x, limit), level, rate)
             return build("Identity", rate, name="case/cond/Merge")  # TensorFlow's name, of a conditional
+
+
+def _check_lengths(boundaries: Any, values: Any) -> None:
+    if len(boundaries) != len(values) - 1:
+        raise ValueError(
+            "The length of boundaries should be 1 less than the length of values\n"
+            + errors.message(
+                f"{len(boundaries)} boundaries and {len(values)} values",
+                "one value more than boundaries",
+                "add or drop one",
+            )
+        )
 
 
 def _boundary(boundary: Any, dtype: dtypes.DType) -> Any:
@@ -186,6 +233,7 @@ def _half_cosine(fraction: Any) -> Any:
 
 
 @public("train.cosine_decay")
+@_of_step
 def cosine_decay(
     learning_rate: Any, global_step: Any, decay_steps: Any, alpha: Any = 0.0, name: str | None = None
 ) -> Any:
@@ -200,6 +248,7 @@ def cosine_decay(
 
 
 @public("train.cosine_decay_restarts")
+@_of_step
 def cosine_decay_restarts(
     learning_rate: Any,
     global_step: Any,
@@ -241,6 +290,7 @@ def cosine_decay_restarts(
 
 
 @public("train.linear_cosine_decay")
+@_of_step
 def linear_cosine_decay(
     learning_rate: Any,
     global_step: Any,
@@ -273,6 +323,7 @@ def linear_cosine_decay(
 
 
 @public("train.noisy_linear_cosine_decay")
+@_of_step
 def noisy_linear_cosine_decay(
     learning_rate: Any,
     global_step: Any,

@@ -251,12 +251,12 @@ def _convert_inputs(
                 )
             if spec.type_list_attr is not None:
                 types = stored.get(spec.type_list_attr)
-                items = _convert_list(definition, spec, value, stored, types if types is not None else ())
+                items = _convert_list(definition, spec, value, stored, types if types is not None else (), len(tensors))
                 stored.setdefault(spec.type_list_attr, tuple(item.dtype.base for item in items))
             else:
                 if not value:
                     _check_empty(definition, spec, stored)
-                items = _convert_list(definition, spec, value, stored, None)
+                items = _convert_list(definition, spec, value, stored, None, len(tensors))
                 wanted_count = stored.setdefault(spec.number_attr or "", len(items))
                 least = definition.attrs[spec.number_attr or ""].minimum
                 if least is not None:
@@ -283,8 +283,12 @@ def _convert_list(
     values: Sequence[Any],
     stored: dict[str, Any],
     types: Sequence[dtypes.DType] | None,
+    first: int,
 ) -> list[Tensor]:
-    """Convert the values of a list argument: to ``types`` each (what is left over to its own), or all to one dtype."""
+    """Convert the values of a list argument: to ``types`` each (what is left over to its own), or all to one dtype.
+
+    ``first`` is the number of the first among all inputs of the op.
+    """
     tensors: list[Tensor] = []
     for i, value in enumerate(values):
         if types is not None:
@@ -298,6 +302,8 @@ def _convert_list(
         except (TypeError, ValueError) as problem:
             if isinstance(value, Tensor) and (dtype is None or value.dtype.base == dtype):
                 raise  # it is not the type: a tensor of another graph, say
+            if isinstance(value, Tensor) and value.has_value and dtype is not None:
+                _refuse_value(definition, first + i, value, dtype)
             raise TypeError(f"{_types_in_list(definition, spec, values, dtype, types)}\n{problem}") from None
         if spec.type_attr is not None:
             stored.setdefault(spec.type_attr, tensor.dtype.base)

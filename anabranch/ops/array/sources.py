@@ -11,6 +11,7 @@ from anabranch.core.contract.opdef import PURE, List, NotDifferentiable, Op, Rol
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import require_graph
+from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import dtypes, shapes
 
 
@@ -247,6 +248,17 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
         >>> tf.constant([1, 2, 3]).dtype
         tf.int32
     """
+    if (
+        isinstance(value, Tensor)
+        and value.has_value
+        and dtype is not None
+        and value.dtype.base != dtypes.as_dtype(dtype)
+    ):
+        wanted = dtypes.as_dtype(dtype).name
+        raise TypeError(
+            f"Expected tensor with type tf.{wanted} not tf.{value.dtype.base.name}\n"
+            + errors.message(f"a tensor of dtype {value.dtype.base.name}", wanted, f"tf.cast(x, tf.{wanted})")
+        )
     return convert.constant(value, dtype, shape, name, verify_shape)
 
 

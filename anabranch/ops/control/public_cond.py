@@ -58,7 +58,7 @@ def cond(
     """What ``true_fn()`` returns if ``pred`` holds, otherwise what ``false_fn()`` returns.
 
     Args:
-        pred: boolean scalar.
+        pred: boolean scalar; where ops run at once anything that Python takes for true or false.
         true_fn: function without arguments that returns tensors, operations, None, sparse tensors, IndexedSlices, or
             structures of them. An operation becomes a boolean that is there once the operation has run: whether
             ``pred`` holds.
@@ -69,7 +69,7 @@ def cond(
         fn2: old name of ``false_fn``.
 
     Raises:
-        TypeError: ``pred`` is a Python bool or not a boolean, a branch is not a function, or their results
+        TypeError: ``pred`` is a Python bool or not a boolean in a graph, a branch is not a function, or their results
             differ in type.
         ValueError: results differ in structure, dtype, or there are none.
 
@@ -84,6 +84,10 @@ def cond(
     true_fn = _one_spelling(true_fn, fn1, "true_fn", "fn1")
     false_fn = _one_spelling(false_fn, fn2, "false_fn", "fn2")
     site = call_site()
+    if not current_builder().defers and not (isinstance(pred, Tensor) and not pred.has_value):
+        with name_scope(name, "cond", [pred]):
+            result = (true_fn if pred else false_fn)()
+            return result if strict else unpack_singleton(result)
     if isinstance(pred, bool):
         raise TypeError(
             "pred must not be a Python bool\n"
@@ -96,9 +100,6 @@ def cond(
         )
     with name_scope(name, "cond", [pred]) as scope:
         pred = _predicate(pred, "pred", site)
-        if not current_builder().defers:
-            result = (true_fn if pred else false_fn)()
-            return result if strict else unpack_singleton(result)
         graph = get_default_graph()
         counted = OperationCount()
         comes_in = pred.op.body is not graph.current_body and pred not in graph.current_body.captures

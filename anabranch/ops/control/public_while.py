@@ -101,7 +101,8 @@ def while_loop(
         if not current_builder().defers:
             packed = builder.run(_limit(limit, site))
             single = len(packed) == 1 and not return_same_structure and isinstance(packed, (list, tuple))
-            return packed[0] if single else packed
+            bare = builder.returned_bare or limit is not None  # as in TensorFlow, where Python's own loop runs
+            return packed[0] if single and bare else packed
         builder.choose_shapes(given, shape_invariants)
         counted = OperationCount()
         limit = _limit(limit, site)
@@ -193,6 +194,8 @@ class _Builder:
         self.cond = cond
         self.body = body
         self.first = first
+        self.returned_bare = False
+        """Whether the body last gave the one variable itself, not a list of it."""
         """The structure of the first values."""
         self.tensors: list[Tensor] = [convert_to_tensor(part) for part in composites.flatten(first)]
         self.shapes: list[shapes.RawShape] = [tensor._shape for tensor in self.tensors]
@@ -305,7 +308,9 @@ class _Builder:
         most = None if limit is None else int(inference.partial_value(limit))
         count = 0
         while (most is None or count < most) and bool(unpack_singleton(self.cond(*self.result))):
-            self.result = self._checked(self.body(*self.result))
+            returned = self.body(*self.result)
+            self.returned_bare = not isinstance(returned, (list, tuple))
+            self.result = self._checked(returned)
             count += 1
         return self.result
 

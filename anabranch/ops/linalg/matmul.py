@@ -504,6 +504,7 @@ def matvec(
     """
     with name_scope(name, "MatVec", [a, b]) as scope:
         a = convert_to_tensor(a, name="a")
-        column = build("ExpandDims", convert_to_tensor(b, a.dtype.base, name="b"), -1)
+        b = convert_to_tensor(b, None if isinstance(b, Tensor) else a.dtype.base, name="b")
+        column = build("ExpandDims", b, -1)
         product = matmul(a, column, transpose_a, False, adjoint_a, False, a_is_sparse, b_is_sparse)
         return build("Squeeze", product, squeeze_dims=[-1], name=scope)

@@ -134,7 +134,7 @@ def _converted(inputs: Any) -> list[Any]:
     ]
     first = tensors[0]
     for item in tensors[1:]:
-        if item.dtype.base != first.dtype.base:
+        if item.dtype.base != first.dtype.base and isinstance(item, IndexedSlices):
             raise ValueError(
                 refused
                 + errors.message(

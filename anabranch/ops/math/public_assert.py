@@ -113,7 +113,7 @@ def _comparison(
     ) -> Operation:
         with name_scope(name, name_of, [x, y, *(data or [])]):
             x = convert_to_tensor(x, name="x")
-            y = convert_to_tensor(y, x.dtype.base, name="y")
+            y = convert_to_tensor(y, None if isinstance(y, Tensor) else x.dtype.base, name="y")
             if data is None and x._maker is None:
                 data = _of_values(x, y, symbol, holds, summarize)
             elif data is None:
@@ -251,7 +251,7 @@ def assert_near(
     """
     with name_scope(name, "assert_near", [x, y, rtol, atol, *(data or [])]):
         x = convert_to_tensor(x, name="x")
-        y = convert_to_tensor(y, x.dtype.base, name="y")
+        y = convert_to_tensor(y, None if isinstance(y, Tensor) else x.dtype.base, name="y")
         real = x.dtype.real_dtype
         if not real.is_floating:
             raise TypeError(

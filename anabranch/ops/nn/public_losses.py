@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph import convert, static_value
@@ -198,7 +200,8 @@ def _cross_entropy(labels: Any, logits: Any, axis: Any, name: str | None, functi
 
 
 def _is_tensor(value: Any) -> bool:
-    return hasattr(value, "dtype") and hasattr(value, "graph")
+    """Whether a value has a dtype of its own: a tensor, with a value or of a graph, or a variable."""
+    return isinstance(value, Tensor) or (hasattr(value, "dtype") and not isinstance(value, np.ndarray | np.generic))
 
 
 @public("nn.softmax_cross_entropy_with_logits_v2")

@@ -125,7 +125,7 @@ def _operator(own: str, function: Callable[..., Any]) -> tuple[Callable[..., Any
             except (TypeError, ValueError):
                 if _left_to_the_other(y, own):
                     return NotImplemented
-                raise
+                y = convert.convert_to_tensor(y, name="y")  # of a dtype of its own, which the op refuses
             return function(x, y, scope)
 
     def reflected(y: Any, x: Any) -> Any:
