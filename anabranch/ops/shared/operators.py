@@ -122,9 +122,11 @@ def _operator(own: str, function: Callable[..., Any]) -> tuple[Callable[..., Any
         with name_scope(None, own, [x, y]) as scope:
             try:
                 y = _operand(y, x, "y")
-            except (TypeError, ValueError):
+            except (TypeError, ValueError) as problem:
                 if _left_to_the_other(y, own):
                     return NotImplemented
+                if isinstance(problem, ValueError):
+                    raise
                 y = convert.convert_to_tensor(y, name="y")  # of a dtype of its own, which the op refuses
             return function(x, y, scope)
 

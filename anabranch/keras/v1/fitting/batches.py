@@ -407,8 +407,8 @@ class Batches:
             self.source.on_epoch_end()
 
     def begin_anew(self) -> None:
-        """Have the next epoch begin where the source does, if it is a dataset."""
-        if isinstance(self.source, tf.data.Dataset):
+        """Have the next epoch begin where the source does, if it is a dataset or a sequence."""
+        if isinstance(self.source, tf.data.Dataset) or is_indexed(self.source):
             self.close()
 
     def close(self) -> None:
