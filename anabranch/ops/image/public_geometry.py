@@ -219,7 +219,7 @@ def crop_to_bounding_box(
 ) -> Tensor:
     """The part of an image, or of each of a batch, with its upper left corner at the offsets."""
     places = offset_height, offset_width, target_height, target_width
-    with name_scope(None, "crop_to_bounding_box", [image]), _counted(image, places, 4, 5):
+    with name_scope(None, "crop_to_bounding_box", [image]), _counted(image, places, _part_count):
         image, restore = _batched(_filled(_image(image)))
         height, width = _sizes(image)
         image = _assured(
@@ -243,7 +243,7 @@ def pad_to_bounding_box(
 ) -> Tensor:
     """An image of the target's size with the given one at the offsets and zeros around it."""
     places = offset_height, offset_width, target_height, target_width
-    with name_scope(None, "pad_to_bounding_box", [image]), _counted(image, places, 5, 10):
+    with name_scope(None, "pad_to_bounding_box", [image]), _counted(image, places, _padding_count):
         image, restore = _batched(_filled(_image(image)))
         height, width = _sizes(image)
         below = _sum(_sum(target_height, _negative(offset_height)), _negative(height))
@@ -261,17 +261,50 @@ def pad_to_bounding_box(
         return restore(padded)
 
 
-def _counted(image: Any, places: Sequence[Any], fixed: int, checks: int) -> contextlib.AbstractContextManager[None]:
-    """A block that counts as TensorFlow's part or padding of an image does, where all ``places`` are Python's numbers.
+_CHECKED = 3
+"""Operations that TensorFlow's check of a number makes when it runs, besides the comparison."""
 
-    ``fixed`` operations are of a batch whose shape is known; of a size that is not known come ``checks`` more.
+
+def _combined(one: bool, other: bool) -> int:
+    """Operations of two numbers that are combined, by whether each is a tensor: another one becomes a constant."""
+    return (1 if one and other else 2) if one or other else 0
+
+
+def _counted(
+    image: Any, places: Sequence[Any], count: Callable[[Sequence[tuple[bool, bool, bool]]], int]
+) -> contextlib.AbstractContextManager[None]:
+    """A block that counts as TensorFlow's part or padding of an image does.
+
+    ``count`` gives the operations for a batch of images, by what is a tensor of the offset, the target and the
+    image's own size, for height and width.
     """
     shape = image.shape if isinstance(image, Tensor) else TensorShape(np.shape(image))
-    if any(isinstance(place, Tensor) for place in places):
-        return contextlib.nullcontext()
     known = shape.as_list() if shape.ndims is not None else [None] * 3
-    unknown = 0 if None not in known else CHECKED_COUNT - UNCHECKED_COUNT + 2 + checks * known[-3:-1].count(None)
-    return counted_as(fixed + 3 * (len(known) == 3) + unknown)
+    offsets_and_targets = [isinstance(place, Tensor) for place in places]
+    sides = list(zip(offsets_and_targets[:2], offsets_and_targets[2:], [n is None for n in known[-3:-1]], strict=True))
+    looked_at = CHECKED_COUNT - UNCHECKED_COUNT + 2 if None in known else 0
+    return counted_as(count(sides) + 3 * (len(known) == 3) + looked_at)
+
+
+def _part_count(sides: Sequence[tuple[bool, bool, bool]]) -> int:
+    total = 4
+    for offset, target, size in sides:
+        total += (offset + target) * (2 + _CHECKED) + _combined(offset, target)
+        if offset or target or size:
+            total += _combined(offset or target, size) + _CHECKED
+    for tensors in (sum(side[0] for side in sides), sum(side[1] for side in sides)):
+        total += 4 - tensors if tensors else 0  # of a vector of four each that is not a tensor is a constant
+    return total
+
+
+def _padding_count(sides: Sequence[tuple[bool, bool, bool]]) -> int:
+    total, tensors = 5, 0
+    for offset, target, size in sides:
+        behind = offset or target or size
+        total += offset * (2 + _CHECKED) + _combined(offset, target) + _combined(offset or target, size)
+        total += behind * (2 + _CHECKED)
+        tensors += offset + behind
+    return total + (8 - tensors if tensors else 0)
 
 
 def _counted_whole(image: Tensor, height: Any, width: Any) -> contextlib.AbstractContextManager[None]:

@@ -25,6 +25,14 @@ def images(tf):
         "central_crop": lambda x: image.central_crop(x, 0.5),
         "pad": lambda x: image.pad_to_bounding_box(x, 1, 2, 20, 22),
         "crop": lambda x: image.crop_to_bounding_box(x, 1, 2, 5, 4),
+        "pad from a place": lambda x: image.pad_to_bounding_box(x, 1, tf.placeholder(tf.int32, []), 20, 22),
+        "pad to a size": lambda x: image.pad_to_bounding_box(x, 1, 2, *(tf.placeholder(tf.int32, []) for _ in "hw")),
+        "pad by tensors": lambda x: image.pad_to_bounding_box(x, *(tf.placeholder(tf.int32, []) for _ in range(4))),
+        "crop from a place": lambda x: image.crop_to_bounding_box(
+            x, *(tf.placeholder(tf.int32, []) for _ in "yx"), 5, 4
+        ),
+        "crop to a height": lambda x: image.crop_to_bounding_box(x, 1, 2, tf.placeholder(tf.int32, []), 4),
+        "crop by tensors": lambda x: image.crop_to_bounding_box(x, *(tf.placeholder(tf.int32, []) for _ in range(4))),
         "crop or pad": lambda x: image.resize_image_with_crop_or_pad(x, 16, 6),
         "resize": lambda x: image.resize_images(x, [6, 7]),
         "nearest": lambda x: image.resize_images(x, [6, 7], image.ResizeMethod.NEAREST_NEIGHBOR),
