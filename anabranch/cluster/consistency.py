@@ -97,15 +97,15 @@ class Serialisable(Asynchronous):
                 begin()
             results = start([number], begin if cut.gated else None)
         except BaseException:
-            self._undo(number, begun)
+            self._undo(number, begun, peers.within(token, peers.PATIENCE))
             raise
         self._commit(number, names)
         return results
 
-    def _undo(self, number: str, names: Sequence[str]) -> None:
+    def _undo(self, number: str, names: Sequence[str], limit: float = peers.PATIENCE) -> None:
         for name in names:
             try:
-                self._tasks[name].end(number, False)
+                self._tasks[name].end(number, False, limit)
             except errors.OpError:
                 self._tasks[name].close()  # if it is there, it asks by itself
 
@@ -174,6 +174,7 @@ class Counted(Asynchronous):
             )
         self._keeper = tasks[keeper]
         self._one_at_a_time = threading.Lock()
+        self._step = 0
 
     def run(self, step: Step, start: Start, token: CancellationToken) -> list[Any]:
         """Run a step; a training step that comes too late begins anew."""
@@ -202,6 +203,7 @@ class Counted(Asynchronous):
 
     def _run_once(self, start: Start, token: CancellationToken) -> list[Any]:
         self._keeper.open(token)
+        self._step += 1
         number = self._ask("enter", 0, token)
 
         def pass_gate() -> None:
@@ -214,20 +216,20 @@ class Counted(Asynchronous):
         except Late:
             raise
         except BaseException:
-            self._withdraw(number)
+            self._withdraw(number, token)
             raise
         self._ask("done", number, token)
         return results
 
-    def _withdraw(self, number: int) -> None:
+    def _withdraw(self, number: int, token: CancellationToken) -> None:
         """Say that a step has failed."""
         try:
-            self._keeper.ask_rounds(self._question("withdraw", number))
-        except errors.OpError:
-            pass  # the count is gone, or counts us as gone
+            self._keeper.ask_rounds(self._question("withdraw", number), None, peers.within(token, peers.PATIENCE))
+        except errors.OpError:  # the count is gone, counts us as gone, or hangs: if it is there, it ends our part
+            self._keeper.close()
 
     def _question(self, what: str, number: int) -> list[Any]:
-        return [what, self._task, self._session, self._mode, self._expected, number]
+        return [what, self._task, self._session, self._mode, self._expected, number, self._step]
 
     def _ask(self, what: str, number: int, token: CancellationToken) -> int:
         started = time.monotonic()
@@ -235,7 +237,7 @@ class Counted(Asynchronous):
         while True:
             if what != "done":
                 token.raise_if_cancelled()
-            answer = self._keeper.ask_rounds(self._question(what, number))
+            answer = self._keeper.ask_rounds(self._question(what, number), None if what == "done" else token)
             if not isinstance(answer, list):
                 return int(answer)
             if time.monotonic() >= say_at:

@@ -26,6 +26,8 @@ from anabranch.train.cluster_spec import ClusterSpec
 
 GRACE = 1.0
 """Seconds after its deadline that a step waits for what tasks say of it, which is more than that it was late."""
+PATIENCE = 60.0
+"""Seconds that a task which gives signs of life has to answer a question that takes no time."""
 SAY_AFTER = 5.0
 """Seconds after which a session says which task it waits for."""
 SAY_AGAIN = 30.0
@@ -115,12 +117,12 @@ class Peer:
         """Begin a transaction over several tasks: the task holds what pieces touch."""
         raise NotImplementedError
 
-    def end(self, number: str, commit: bool) -> None:
-        """Commit a transaction on the task, or undo it."""
+    def end(self, number: str, commit: bool, limit: float = PATIENCE) -> None:
+        """Commit a transaction on the task, or undo it; waits at most some seconds for the answer."""
         raise NotImplementedError
 
-    def ask_rounds(self, question: list[Any]) -> Any:
-        """What the task that counts training steps answers."""
+    def ask_rounds(self, question: list[Any], token: CancellationToken | None, limit: float = PATIENCE) -> Any:
+        """What the task that counts training steps answers, if it does before the token ends and within a limit."""
         raise NotImplementedError
 
     def sees(self, path: str) -> bool:
@@ -176,11 +178,11 @@ class PeerHere(Peer):
         """Begin a transaction over several tasks: the task holds what pieces touch."""
         self.task.begin(self.session.number, number, decider, pieces, settled, token)
 
-    def end(self, number: str, commit: bool) -> None:
+    def end(self, number: str, commit: bool, limit: float = PATIENCE) -> None:
         """Commit a transaction on the task, or undo it."""
         self.task.transactions.end(number, commit)
 
-    def ask_rounds(self, question: list[Any]) -> Any:
+    def ask_rounds(self, question: list[Any], token: CancellationToken | None, limit: float = PATIENCE) -> Any:
         """What the task that counts training steps answers."""
         return self.task.rounds.ask(*question)
 
@@ -218,7 +220,7 @@ class PeerElsewhere(Peer):
             header["shown"] = own
         config = () if facts.config is None else (tasks.as_bytes_value(facts.config.SerializeToString()),)
         connection = self._connection()
-        answer, _ = connection.call("Open", header, config, _limit(token, 60.0))
+        answer, _ = connection.call("Open", header, config, within(token, 60.0))
         if answer.get("shares"):
             assert self._shown is not None
             self._exchange = Exchange(self._shown.pid)
@@ -241,23 +243,32 @@ class PeerElsewhere(Peer):
             "settled": settled,
             "timeout": timeout,
         }
-        limit = None if timeout is None else timeout + GRACE
+        self._call_under("Begin", header, None if timeout is None else timeout + GRACE, token)
+
+    def _call_under(
+        self, method: str, header: dict[str, Any], limit: float | None, token: CancellationToken
+    ) -> dict[str, Any]:
+        """Call, and give up when a token is cancelled."""
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        cancel = self._connection().start("Begin", header, (), limit, answers.put)
+        cancel = self._connection().start(method, header, (), limit, answers.put)
         with token.on_cancel(cancel):
             if token.cancelled:
                 cancel()
             answer = answers.get()
         if isinstance(answer, errors.OpError):
             raise token.error() or answer
+        told: dict[str, Any] = answer[0]
+        return told
 
-    def end(self, number: str, commit: bool) -> None:
-        """Commit a transaction on the task, or undo it."""
-        self._connection().call("End", {"number": number, "commit": commit}, (), 60.0)
+    def end(self, number: str, commit: bool, limit: float = PATIENCE) -> None:
+        """Commit a transaction on the task, or undo it; waits at most some seconds for the answer."""
+        self._connection().call("End", {"number": number, "commit": commit}, (), limit)
 
-    def ask_rounds(self, question: list[Any]) -> Any:
-        """What the task that counts training steps answers."""
-        return self._connection().call("Rounds", {"ask": question}, (), 60.0)[0]["answer"]
+    def ask_rounds(self, question: list[Any], token: CancellationToken | None, limit: float = PATIENCE) -> Any:
+        """What the task that counts training steps answers, if it does before the token ends and within a limit."""
+        if token is None:
+            return self._connection().call("Rounds", {"ask": question}, (), limit)[0]["answer"]
+        return self._call_under("Rounds", {"ask": question}, within(token, limit), token)["answer"]
 
     def sees(self, path: str) -> bool:
         """Whether the task's machine has a file."""
@@ -290,7 +301,7 @@ class PeerElsewhere(Peer):
             "last": list(last),
             "direct": list(direct),
         }
-        limit = _limit(token, 120.0)
+        limit = within(token, 120.0)
         return int(self._connection().call("Register", header, (tasks.as_bytes_value(data),), limit)[0]["number"])
 
     def reset(self, containers: Sequence[str]) -> None:
@@ -348,8 +359,8 @@ class PeerElsewhere(Peer):
             pass  # it is gone
 
 
-def _limit(token: CancellationToken | None, most: float) -> float:
-    """Seconds that a call which prepares a step may take."""
+def within(token: CancellationToken | None, most: float) -> float:
+    """Seconds that a call which a step waits for, besides its pieces, may take."""
     if token is None or token.deadline is None:
         return most
     return min(most, max(0.0, token.deadline - time.monotonic()) + GRACE)
@@ -371,7 +382,7 @@ def wait_for_task(address: str, name: str, token: CancellationToken | None) -> d
     say_at = started + SAY_AFTER
     while True:
         try:
-            return transport.connection(address).call("Hello", header, (), _limit(token, 10.0))[0]
+            return transport.connection(address).call("Hello", header, (), within(token, 10.0))[0]
         except (errors.UnavailableError, errors.DeadlineExceededError) as problem:
             now = time.monotonic()
             why = str(problem.message).splitlines()[0]

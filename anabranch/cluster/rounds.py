@@ -45,6 +45,8 @@ class _Member:
         self.session = session
         self.clock = clock
         self.retired = False
+        self.ended = 0
+        """The number of the last step that is done or has failed: who gave up may be heard late."""
 
 
 class Rounds:
@@ -60,7 +62,9 @@ class Rounds:
         self._closed = False
         """Whether enough have arrived, and they make their updates."""
 
-    def ask(self, what: str, task: str, session: str, mode: list[Any], expected: Sequence[str], number: int) -> Any:
+    def ask(
+        self, what: str, task: str, session: str, mode: list[Any], expected: Sequence[str], number: int, step: int
+    ) -> Any:
         """Answer a member.
 
         Args:
@@ -70,6 +74,7 @@ class Rounds:
             mode: ``['stale', k]`` or ``['sync', b]``.
             expected: the names of all members.
             number: the round that it has entered.
+            step: the number of its step, which grows.
 
         Returns:
             The number of the round; -1 if it came too late; the names of those who are waited for, if it has to ask
@@ -83,7 +88,8 @@ class Rounds:
             if what == "enter":
                 return self._wait(lambda: self._entered(task, member))
             if what == "arrive":
-                return self._wait(lambda: self._passed(task, number))
+                return self._wait(lambda: self._passed(task, number) if step > member.ended else -1)
+            member.ended = max(member.ended, step)
             if what == "done" and mode[0] == "stale":
                 member.clock += 1
             elif mode[0] == "sync" and number == self._round:
@@ -99,8 +105,7 @@ class Rounds:
                 if member.session == session:
                     member.retired = retires
                     self._drop(task)
-                    if not retires:
-                        member.session = ""
+                    member.session = ""
             if self._members and all(member.retired for member in self._members.values()):
                 self._mode, self._members = None, {}  # the next program may have another mode
             self._changed.notify_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 
@@ -219,10 +220,10 @@ def test_bounded_staleness_keeps_workers_together(cluster, reached):
 
 def test_who_is_too_far_ahead_waits_until_the_slowest_moves_or_leaves(monkeypatch):
     monkeypatch.setattr("anabranch.cluster.rounds.POLL", 0.05)
-    count = Rounds()
+    count, steps = Rounds(), itertools.count(1)
 
     def ask(what, task, number=0):
-        return count.ask(what, task, f"session of {task}", ["stale", 2], ["one", "two"], number)
+        return count.ask(what, task, f"session of {task}", ["stale", 2], ["one", "two"], number, next(steps))
 
     for _ in range(3):
         assert ask("enter", "one") == 0
@@ -243,11 +244,11 @@ def test_who_is_too_far_ahead_waits_until_the_slowest_moves_or_leaves(monkeypatc
 
 def test_a_round_closes_without_backup_workers_and_ends_without_those_that_are_gone(monkeypatch):
     monkeypatch.setattr("anabranch.cluster.rounds.POLL", 0.05)
-    count = Rounds()
+    count, steps = Rounds(), itertools.count(1)
     names = ["one", "two", "three"]
 
     def ask(what, task, number=0):
-        return count.ask(what, task, f"session of {task}", ["sync", 1], names, number)
+        return count.ask(what, task, f"session of {task}", ["sync", 1], names, number, next(steps))
 
     assert [ask("enter", task) for task in names] == [0, 0, 0]
     assert ask("arrive", "one") == ["three", "two"] or ask("arrive", "one") == ["two", "three"]
@@ -259,6 +260,26 @@ def test_a_round_closes_without_backup_workers_and_ends_without_those_that_are_g
     assert ask("enter", "three") == 1
     with pytest.raises(tf.errors.AbortedError, match="counts as gone"):
         ask("done", "two")
+
+
+def test_who_arrives_after_having_given_up_is_not_in_the_round(monkeypatch):
+    monkeypatch.setattr("anabranch.cluster.rounds.POLL", 0.05)
+    count = Rounds()
+
+    def ask(what, task, step):
+        return count.ask(what, task, f"session of {task}", ["sync", 0], ["one", "two"], 0, step)
+
+    assert ask("enter", "one", 1) == ask("enter", "two", 1) == 0
+    ask("withdraw", "one", 1)
+    assert ask("arrive", "one", 1) == -1  # sent before, and heard after it
+    assert ask("enter", "one", 2) == 0
+    assert ask("arrive", "two", 1) == ["one"]
+    assert ask("arrive", "one", 2) == ask("arrive", "two", 1) == 0
+    count.leave("session of one", True)
+    with pytest.raises(tf.errors.AbortedError, match="counts as gone"):
+        ask("arrive", "one", 2)
+    ask("done", "two", 1)
+    assert count.ask("enter", "two", "session of two", ["sync", 0], ["one", "two"], 0, 2) == 1
 
 
 def test_synchronous_steps_see_what_all_have_done_in_the_rounds_before(cluster, reached):

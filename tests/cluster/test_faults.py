@@ -155,6 +155,40 @@ def test_a_task_that_heeds_no_deadline_is_not_waited_for(cluster, monkeypatch, m
 
 
 @pytest.mark.usefixtures("_network")
+@pytest.mark.parametrize("hangs_at", ["enter", "arrive"])
+def test_a_task_that_counts_steps_and_heeds_no_deadline_is_not_waited_for(cluster, monkeypatch, hangs_at):
+    workers, servers = cluster
+    with tf.device("/job:ps/task:1"):
+        step = tf.train.get_or_create_global_step()
+        train = tf.assign_add(step, 1)
+    hung, goes_on = threading.Event(), threading.Event()
+    waited_for = []
+    count = servers[0]._task.rounds
+    real = count.ask
+
+    def ask(what, *rest):
+        if what in (hangs_at, "withdraw") and not goes_on.is_set():
+            hung.set()
+            if not goes_on.wait(30.0):
+                waited_for.append(what)
+        return real(what, *rest)
+
+    options = tf.SessionOptions(consistency=("sync", 1))
+    with tf.Session(workers[0].target, config=options) as session:
+        session.run(step.initializer)
+        monkeypatch.setattr(count, "ask", ask)
+        try:
+            with pytest.raises(tf.errors.DeadlineExceededError, match="timeout_in_ms"):
+                session.run(train, options=tf.RunOptions(timeout_in_ms=300))
+            assert hung.is_set()
+            assert not waited_for
+        finally:
+            goes_on.set()
+    with tf.Session(workers[0].target, config=options) as session:
+        assert session.run(train) == 1  # the other did nothing
+
+
+@pytest.mark.usefixtures("_network")
 def test_who_uses_a_task_that_leaves_saves_and_lets_go_of_it(cluster, tmp_path, monkeypatch):
     workers, servers = cluster
     with tf.device("/job:ps/task:0"):
