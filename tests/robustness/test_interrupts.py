@@ -18,6 +18,8 @@ IMPORTED = """
 import importlib.abc, os, signal, sys, time
 import numpy as np
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+
 class Interrupts(importlib.abc.MetaPathFinder):
     sent = False
 
@@ -48,6 +50,8 @@ print(program(), program())
 
 HALF = """
 import importlib.abc, os, signal, sys, time
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
 
 class Slow(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
@@ -159,6 +163,7 @@ WAITED_FOR = """
 import signal, threading
 from anabranch.core import one_time
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
 started, goes_on, seen = threading.Event(), threading.Event(), threading.Event()
 
 def work():
