@@ -36,6 +36,7 @@ from anabranch.xla import capacities, engine, kernel_context, lowering
 from anabranch.xla import row_updates as rows
 from anabranch.xla.executables import Facts
 from anabranch.xla.loops import repeated_blocks, rolled_blocks
+from anabranch.xla.loops.units import Unit
 from anabranch.xla.lowering import MAX_EMBEDDED_CONSTANT
 
 
@@ -74,7 +75,7 @@ class ProgramFunction:
     ):
         self.sizes_change = sizes_change
         """Whether sizes change from run to run, so that one program for all is better than one for each."""
-        self._repeated: tuple[frozenset[Operation], list[repeated_blocks.Unit]] | None = None
+        self._repeated: tuple[frozenset[Operation], list[Unit]] | None = None
         """The ops that wait for the checks, and what repeats of the others, as they were last traced."""
         self.group = group
         self.outputs = tuple(outputs)
@@ -242,7 +243,7 @@ class ProgramFunction:
             results.append(jnp.stack([jnp.asarray(counts[i], jnp.int64) for i in facts.dynamic]))
         return tuple(results), tuple(finals), flags
 
-    def _units(self, late: set[Operation]) -> list[repeated_blocks.Unit]:
+    def _units(self, late: set[Operation]) -> list[Unit]:
         """The ops that do not wait for the checks, and what repeats of them."""
         key = frozenset(late)
         if self._repeated is None or self._repeated[0] != key:

@@ -33,7 +33,7 @@ from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values.list_values import TracedList
 from anabranch.xla import engine, kernel_context, lapack_threads, lowering, memory, stored_programs
 from anabranch.xla.executables import Executable, Facts, Means, NotStored
-from anabranch.xla.loops import repeated_blocks
+from anabranch.xla.loops.units import Unit
 from anabranch.xla.program import UNTRACEABLE, Program
 from anabranch.xla.program_function import ProgramFunction, ProgramOps
 
@@ -81,7 +81,7 @@ class _Replica(ProgramFunction):
         sources = self.group.sources[op]
         return tuple([sources[i] for i in self._meetings.get(op, ())])
 
-    def _units(self, late: set[Operation]) -> list[repeated_blocks.Unit]:
+    def _units(self, late: set[Operation]) -> list[Unit]:
         return [op for op in self.group.ops if op not in late]
 
     def _compute(self, run: lowering.Scope, op: Operation, ok: Any = None, skip_checks: bool = False) -> None:

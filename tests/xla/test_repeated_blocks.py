@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import anabranch as tf
 from anabranch.xla.loops import repeated_blocks, rolled_blocks
+from anabranch.xla.loops.units import Sum
 
 
 def run_in_both_tiers(build, feed=None, steps=1):
@@ -168,7 +169,7 @@ def test_a_sum_of_products_is_one_product():
         build()
         ops = graph.get_operations()
     units = repeated_blocks.find(ops, {op: tuple(op._inputs) for op in ops}, {}, frozenset())
-    sums = [unit for unit in units if isinstance(unit, repeated_blocks.Sum)]
+    sums = [unit for unit in units if isinstance(unit, Sum)]
     assert [len(one.terms) for one in sums] == [steps, steps]
     first, second, told = run_in_both_tiers(build)
     assert_same(first, second)

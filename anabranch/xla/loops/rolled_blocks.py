@@ -21,9 +21,8 @@ from anabranch.core.graph.operation import Operation
 from anabranch.core.graph.state_key import ValueKey
 from anabranch.xla import capacities as room
 from anabranch.xla import engine, lowering
-from anabranch.xla.loops import repeated_blocks
-from anabranch.xla.loops.repeated_blocks import (
-    LEAST_TERMS,
+from anabranch.xla.loops.repeated_blocks import LEAST_TERMS
+from anabranch.xla.loops.units import (
     Carried,
     FromShapes,
     Inner,
@@ -31,7 +30,9 @@ from anabranch.xla.loops.repeated_blocks import (
     Roll,
     Rows,
     Shared,
+    Source,
     Sum,
+    Unit,
 )
 
 
@@ -127,9 +128,7 @@ class Values(dict[ValueKey, Any]):
         return parts[0] if len(parts) == 1 else xp.concatenate(parts)
 
 
-def compute(
-    run: lowering.Scope, values: Values, units: Sequence[repeated_blocks.Unit], each: Callable[[Operation], None]
-) -> None:
+def compute(run: lowering.Scope, values: Values, units: Sequence[Unit], each: Callable[[Operation], None]) -> None:
     """Traces ``units``; ``each`` traces a single op."""
     if all(isinstance(unit, Operation) for unit in units):
         for unit in units:
@@ -314,7 +313,7 @@ class _Loop:
         for place in late:
             values[roll.key(place, count - 1)] = last[finals[place]]
 
-    def _place(self, source: repeated_blocks.Source) -> Any:
+    def _place(self, source: Source) -> Any:
         """The key of an input within the loop."""
         if source is None:
             return None
