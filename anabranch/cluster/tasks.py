@@ -13,7 +13,8 @@ network runs at its worker, whichever servers hold its weights. They do where th
 of several tasks, or where the op takes or gives lists, which do not travel; not if they are larger than `MOST_SENT`, or
 if the body may come without a value, as long as the op can go to them instead.
 
-*What does not travel* (variants: lists, datasets) stays on one task, and with it all ops that make or use it.
+*What does not travel* (variants: lists, datasets; handles that an op finds when it runs, as that of an iterator by its string)
+stays on one task, and with it all ops that make or use it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def task_name(job: str, index: int) -> str:
 
 
 def handles_taken(op: Operation, analysis: Analysis) -> Iterator[tuple[int, Operation]]:
-    """Inputs of an op that are handles it uses, and the op that makes each: not references whose value it takes."""
+    """Inputs of an op that are handles it uses, and the op that makes each: not references whose value it takes, nor
+    handles that are found when the step runs.
+    """
     definition = op.definition
     kind = definition.effect.kind
     owned = definition.resource_positions(op._attrs) if kind in ("read", "write") else ()
@@ -50,6 +53,8 @@ def handles_taken(op: Operation, analysis: Analysis) -> Iterator[tuple[int, Oper
         if tensor in analysis.fed:
             continue
         is_resource = tensor.dtype.base.name == "resource"
+        if is_resource and is_immobile(tensor):
+            continue
         if position in owned or is_resource or (kind == "body" and effects.is_handle(op, position)):
             yield position, reach.maker_of(tensor)
         elif tensor.dtype.is_ref:
@@ -71,7 +76,8 @@ def variables_read(op: Operation, analysis: Analysis) -> dict[Operation, None]:
 
 def is_immobile(tensor: Tensor) -> bool:
     """Whether a tensor cannot go from task to task."""
-    return tensor.dtype.base.name == "variant"
+    name = tensor.dtype.base.name
+    return name == "variant" or (name == "resource" and reach.known_maker_of(tensor) is None)
 
 
 def _bytes_of(maker: Operation) -> float:

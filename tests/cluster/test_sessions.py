@@ -111,6 +111,26 @@ def test_iterators_without_a_shared_name_and_random_streams_are_each_sessions_ow
         assert [third.run(draw) for _ in range(3)] == drawn
 
 
+def test_an_iterator_that_is_fed_by_its_string_runs_at_its_task(cluster, reached):
+    workers, _ = cluster
+    with tf.device("/job:ps/task:0"):
+        offset = tf.get_variable("offset", [], tf.int64, initializer=tf.constant_initializer(100))
+    with tf.device("/job:worker/task:1"):
+        numbers, tens = tf.data.Dataset.range(3), tf.data.Dataset.range(0, 30, 10)
+        given = tf.placeholder(tf.string, [], name="given")
+        either = tf.data.Iterator.from_string_handle(given, numbers.output_types, numbers.output_shapes)
+        value = either.get_next() + offset
+        first, second = numbers.make_one_shot_iterator(), tens.make_initializable_iterator()
+        strings = [first.string_handle(), second.string_handle()]
+    with tf.Session(workers[0].target) as session:
+        session.run([offset.initializer, second.initializer])
+        of_first, of_second = session.run(strings)
+        seen = [session.run(value, {given: string}) for string in (of_first, of_second, of_first, of_second, of_second)]
+        assert seen == [100, 100, 101, 110, 120]
+        with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
+            session.run(value, {given: of_second})
+
+
 def test_a_traced_step_says_what_ran_on_which_task(cluster):
     workers, _ = cluster
     with tf.device("/job:ps/task:1"):
