@@ -13,8 +13,8 @@ network runs at its worker, whichever servers hold its weights. They do where th
 of several tasks, or where the op takes or gives lists, which do not travel; not if they are larger than `MOST_SENT`, or
 if the body may come without a value, as long as the op can go to them instead.
 
-*What does not travel* (variants: lists, datasets; handles that an op finds when it runs, as that of an iterator by its string)
-stays on one task, and with it all ops that make or use it.
+*What does not travel* (variants: lists, datasets; handles that an op finds when it runs, like that of an iterator by
+its string) stays on one task, and with it all ops that make or use it.
 """
 
 from __future__ import annotations
