@@ -250,8 +250,11 @@ def open_values(plan: Any, program: Any, positions: Iterable[int]) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ reaching
-def inferred(plan: Any) -> dict[Tensor, tuple[Any, Any]]:
-    """Shape, and value where it is known, of what is computed in a step, with open dimensions left open."""
+def inferred(plan: Any, padded: Container[Any] = ()) -> dict[Tensor, tuple[Any, Any]]:
+    """Shape, and value where it is known, of what is computed in a step, with open dimensions left open.
+
+    What is in ``padded``, and all whose size follows from it, counts as of one size.
+    """
     varying: Varying = plan.varying
     known: dict[Tensor, tuple[Any, Any]] = {}
     for tensor, shape in zip(plan.feeds, plan.feed_shapes, strict=True):
@@ -266,7 +269,10 @@ def inferred(plan: Any) -> dict[Tensor, tuple[Any, Any]]:
             if output in plan.fed:
                 continue
             if output in varying.open:
-                known[output] = (varying.open[output], None)
+                open_shape = varying.open[output]
+                if output in padded and open_shape is not None:
+                    open_shape = tuple([size or 1 for size in open_shape])
+                known[output] = (open_shape, None)
             elif varying.runs > MOST_SHAPES and output in varying.observed:
                 known[output] = varying.observed[output]
         if folds(op) and all(output.dtype.is_integer and known[output][1] is None for output in op._outputs):
@@ -306,6 +312,13 @@ def reached(plan: Any) -> frozenset[Operation]:
     if not from_there:
         return frozenset()
     known = inferred(plan)
+    # Sums of the rows that a step names come padded to programs, but not from an op on the host.
+    but_rows = inferred(plan, rows) if rows else known
+    from_host: set[Any] = set()
+
+    def is_open(key: Any) -> bool:
+        return _open(key, known if key in from_host else but_rows)
+
     ops: set[Operation] = set()
     for op in order:
         if op.definition.effect.kind == "feed":
@@ -317,13 +330,14 @@ def reached(plan: Any) -> frozenset[Operation]:
         from_there.update(plan.analysis.state_of(op).writes)
         if op.definition.effect.kind == "body":
             continue  # lists and arrays come padded to capacities: one program serves all sizes, see xla/capacities.py
-        changing = [i for i, key in enumerate(sources[op]) if key in from_there and _open(key, known)]
+        changing = [i for i, key in enumerate(sources[op]) if (key in from_there or key in rows) and _open(key, known)]
         if changing and writes_rows(op, changing):
             continue  # the same: rows that are padding are dropped, and the variable need not be copied
         needed = compile_time_positions(op.definition, op._attrs)
-        opens = not padded and any(_open(key, known) for key in (*inputs, *op._outputs))
+        opens = not padded and any(is_open(key) for key in (*inputs, *op._outputs))
         if opens or any(sources[op][i] in from_there and not _told(sources[op][i], known) for i in needed):
             ops.add(op)
+            from_host.update(op._outputs)
     return frozenset(ops | _small_pieces(plan, ops, known))
 
 

@@ -335,6 +335,40 @@ def test_rows_are_written_in_place_and_read_without_a_copy(resource, monkeypatch
         np.testing.assert_allclose(plain, other, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("optimizer", "masked"), [("Adam", "loss"), ("Adam", "ids"), ("Momentum", "loss")])
+def test_rows_behind_values_of_any_size_are_updated_where_their_table_is(optimizer, masked, monkeypatch):
+    """What a mask leaves decides the values of an embedding's gradient, or how many there are, but not who writes."""
+    monkeypatch.setattr(shape_families, "SMALL", 0.0)
+    made = tf.train.AdamOptimizer(0.1) if optimizer == "Adam" else tf.train.MomentumOptimizer(0.1, 0.9)
+    words = tf.placeholder(tf.int32, [6, 5])
+    table = tf.get_variable("table", initializer=np.random.RandomState(1).randn(50, 4).astype(np.float32))
+    weights = tf.get_variable("weights", initializer=np.random.RandomState(2).randn(4, 3).astype(np.float32))
+    known = tf.not_equal(words, 0)
+    if masked == "loss":
+        scores = tf.boolean_mask(tf.tensordot(tf.nn.embedding_lookup(table, words), weights, 1), known)
+    else:
+        scores = tf.matmul(tf.nn.embedding_lookup(table, tf.boolean_mask(words, known)), weights)
+    labels = tf.boolean_mask(words % 3, known)
+    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores))
+    step = made.minimize(loss)
+    draws = np.random.RandomState(3)
+    batches = [draws.randint(0, 50, (6, 5)) * (draws.rand(6, 5) < 0.1 * k) for k in range(2, 10)] * 3
+    found = {}
+    for tier in ("interpreted", "compiled"):
+        with session(tier) as s:
+            s.run(tf.global_variables_initializer())
+            losses = [s.run([loss, step], {words: batch})[0] for batch in batches]
+            found[tier] = [*s.run([table, weights]), np.array(losses)]
+            if tier == "compiled":
+                told = s.explain([loss, step], {words: batches[0]})
+                left = host_ops(s, [loss, step], {words: batches[0]})
+                assert not {name for name in left if name.startswith(("Scatter", "SparseApply"))}
+                owned = next(line for line in told.splitlines() if "owns the buffers of" in line)
+                assert "table" in owned.replace(",", "").split()
+    for one, other in zip(found["interpreted"], found["compiled"], strict=True):
+        np.testing.assert_allclose(other, one, rtol=2e-5, atol=2e-6)
+
+
 def test_a_loop_over_any_length_stays_in_programs_where_the_batch_is_known_in_the_step():
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [None, None, 3])
