@@ -142,9 +142,9 @@ PROGRAMS = [
     Program("V4", *_TEXT,
             "train.py --num_epochs 8 --embedding_dim 128 --num_filters 32 --dropout_keep_prob 0.7",
             rf"(?s)Evaluation:\n\S+ step 200, loss \S+, acc {_NUMBER}", _at_least(0.58), "dev accuracy >= 0.58",
-            preludes=("numpy_ragged",), enough=r"step 200, loss \S+, acc \S+\n\n(?:Saved[^\n]*\n)+", limit=900),
+            enough=r"step 200, loss \S+, acc \S+\n\n(?:Saved[^\n]*\n)+", limit=900),
     Program("V4 eval", *_TEXT, "eval.py --eval_train --checkpoint_dir {found}", rf"Accuracy: {_NUMBER}",
-            _at_least(0.58), "accuracy on all", after="V4", preludes=("numpy_ragged",),
+            _at_least(0.58), "accuracy on all", after="V4",
             arguments_from="runs/*/checkpoints", on_tensorflow=False),  # it parses flags as TensorFlow 1.4 did
     _tests("V5 modeling", _BERT, "modeling_test.py", 3),
     _tests("V5 optimization", _BERT, "optimization_test.py", 2),

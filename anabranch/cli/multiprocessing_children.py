@@ -12,7 +12,7 @@ import os
 from multiprocessing import spawn
 from typing import Any
 
-from anabranch.compat import hook, numpy_names, python_names
+from anabranch.compat import hook, old_numpy, python_names
 
 _VARIABLE = "ANABRANCH_RUN_OPTIONS"
 _REPLACE, _PLAIN_NUMPY = "replace-tensorflow", "plain-numpy"
@@ -32,7 +32,7 @@ def begin() -> None:
     options = os.environ.get(_VARIABLE, "").split(",")
     hook.install(replace=_REPLACE in options)
     if _PLAIN_NUMPY not in options:
-        numpy_names.provide()
+        old_numpy.provide()
         python_names.provide()
     prepare(_REPLACE in options, _PLAIN_NUMPY in options)
 

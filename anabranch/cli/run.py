@@ -21,7 +21,7 @@ from importlib.machinery import SourceFileLoader
 from typing import Any
 
 from anabranch.cli import multiprocessing_children
-from anabranch.compat import hook, numpy_names, python_names
+from anabranch.compat import hook, old_numpy, python_names
 from anabranch.xla import memory
 
 
@@ -37,7 +37,9 @@ def _arguments(subparser: argparse.ArgumentParser) -> None:
         "--replace-tensorflow", action="store_true", help="run on Anabranch although a TensorFlow is installed"
     )
     subparser.add_argument(
-        "--plain-numpy", action="store_true", help="do not provide names that NumPy no longer has (np.int, np.float)"
+        "--plain-numpy",
+        action="store_true",
+        help="do not provide what NumPy no longer has (np.int, x.tostring(), arrays of rows of different lengths)",
     )
     subparser.add_argument("-m", dest="module", metavar="MODULE", help="run a module instead of a script")
     subparser.add_argument("script", nargs="?", metavar="SCRIPT", help="the program; what follows belongs to it")
@@ -74,7 +76,7 @@ def run_command(argv: Sequence[str]) -> int:
         print(problem, file=sys.stderr)
         return 2
     if not options.plain_numpy:
-        numpy_names.provide()
+        old_numpy.provide()
         python_names.provide()
     multiprocessing_children.prepare(options.replace_tensorflow, options.plain_numpy)
     _name_frozen_frames()

@@ -3,7 +3,7 @@
 - :mod:`anabranch.compat.tensorflow`: importing it makes ``import tensorflow`` mean Anabranch in this process.
 - :mod:`anabranch.compat.hook`: the import hook; :mod:`anabranch.compat.internals`: the modules of TensorFlow that are
   not public and that programs import all the same.
-- :mod:`anabranch.compat.numpy_names`: names that NumPy 2 lacks.
+- :mod:`anabranch.compat.old_numpy`: what NumPy lacks since.
 - :mod:`anabranch.compat.python_names`: names that ``collections`` lacks since Python 3.10.
 - :mod:`anabranch.compat.check`: what a program uses that is not there, without running it.
 - :mod:`anabranch.compat.old_names`: names from before TensorFlow 1.0.

@@ -20,7 +20,8 @@ import pytest
 
 import anabranch as tf
 from anabranch.cli import run as command
-from anabranch.compat import numpy_names, python_names
+from anabranch.compat import python_names
+from anabranch.compat.old_numpy import names as numpy_names
 
 
 def run(folder: Path, *arguments: str, python: bool = False) -> subprocess.CompletedProcess[str]:

@@ -1,7 +1,8 @@
 """What Python, NumPy, SciPy, h5py, matplotlib and pytest have lost since the libraries were written, given back.
 
 `tools/run_libraries.py` makes this file the `sitecustomize` of the processes that it starts on a current Python. It
-names nothing of TensorFlow. Names of Python's own library and of `numpy` come from `anabranch run`.
+names nothing of TensorFlow. Names of Python's own library and of `numpy`, and what functions and arrays of `numpy` no
+longer take, come from `anabranch run`.
 """
 
 import contextlib
@@ -16,44 +17,6 @@ import numpy as np
 
 if not hasattr(unittest.TestCase, "assertItemsEqual"):
     vars(unittest)["TestCase"].assertItemsEqual = unittest.TestCase.assertCountEqual
-
-_array = np.array
-
-
-def _ragged_array(value, *args, **kwargs):
-    """`np.array` that makes objects of rows of different lengths, and copies only if it must on copy=False."""
-    if kwargs.get("copy") is False:
-        kwargs["copy"] = None
-    try:
-        return _array(value, *args, **kwargs)
-    except ValueError as problem:
-        if args or "dtype" in kwargs or "inhomogeneous" not in str(problem):
-            raise
-        return _array(value, dtype=object, **kwargs)
-
-
-vars(np)["array"] = _ragged_array
-
-_reshape = np.reshape
-
-
-def _reshape_to(a, /, shape=None, order="C", *, newshape=None, **kwargs):
-    """`np.reshape` with the name that its argument had until NumPy 2.1."""
-    return _reshape(a, newshape if shape is None else shape, order, **kwargs)
-
-
-vars(np)["reshape"] = _reshape_to
-
-_meshgrid = np.meshgrid
-
-
-def _meshgrid_list(*arrays, **kwargs):
-    """`np.meshgrid`, whose result was a list until NumPy 2."""
-    return list(_meshgrid(*arrays, **kwargs))
-
-
-vars(np)["meshgrid"] = _meshgrid_list
-
 
 _issubdtype = np.issubdtype
 _ABSTRACT = {float: np.floating, int: np.integer, complex: np.complexfloating, str: np.character}
@@ -121,7 +84,7 @@ def _patch_h5py(module):
         if isinstance(value, str):
             return value.encode()
         if isinstance(value, np.ndarray) and value.dtype.kind != "S":
-            return _array([item.encode() if isinstance(item, str) else item for item in value.ravel()]).reshape(
+            return np.array([item.encode() if isinstance(item, str) else item for item in value.ravel()]).reshape(
                 value.shape
             )
         return value
