@@ -146,7 +146,8 @@ def _refuses(name: str, array: np.ndarray) -> bool:
 
 def _with_subclasses(kind: type) -> Iterator[type]:
     yield kind
-    for subclass in kind.__subclasses__():
+    subclasses: list[type] = kind.__subclasses__()
+    for subclass in subclasses:
         yield from _with_subclasses(subclass)
 
 
