@@ -1,7 +1,7 @@
 """What NumPy could do at TensorFlow 1's time and cannot any more, given back to the programs of ``anabranch run``.
 
 - :mod:`anabranch.compat.old_numpy.names`: names of modules (``np.int``, ``np.product``).
-- :mod:`anabranch.compat.old_numpy.functions`: calls that NumPy refuses now (arrays of rows of different lengths,
+- :mod:`anabranch.compat.old_numpy.calls`: calls that NumPy refuses now (arrays of rows of different lengths,
   ``np.fromstring`` of bytes).
 - :mod:`anabranch.compat.old_numpy.arrays`: methods of arrays (``tostring``), and an array of one element as a number.
 
@@ -11,18 +11,18 @@ meaning without an error stays as it is.
 
 from __future__ import annotations
 
-from anabranch.compat.old_numpy import arrays, functions, names
+from anabranch.compat.old_numpy import arrays, calls, names
 
 __all__ = ["provide", "withdraw"]
 
 
 def provide() -> None:
     """Let NumPy do what it did; do nothing the second time."""
-    for module in (names, functions, arrays):
+    for module in (names, calls, arrays):
         module.provide()
 
 
 def withdraw() -> None:
     """Take all of it away again."""
-    for module in (arrays, functions, names):
+    for module in (arrays, calls, names):
         module.withdraw()

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.compat.old_numpy.functions import tell, told
+from anabranch.compat.old_numpy.calls import tell, told
 
 _VERSIONS = ((3, 11), (3, 15))
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
