@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.ops.data import parallel
 from anabranch.ops.random import short_draws
 from anabranch.runtime import executor
+from anabranch.runtime.interpreter import straight_builder
 
 LINES = [" ".join(f"w{(i * j) % 23}" for j in range(1 + i * 7 % 41)) for i in range(1, 60)]
 
@@ -193,3 +195,77 @@ def test_a_function_of_which_a_part_stays_on_the_host_is_dearer_to_compile(monke
             expected = np.sqrt(expected * expected + np.float32(number))
         np.testing.assert_allclose(np.stack(found), expected, rtol=1e-6)
     assert asked[0] > 8 > asked[1]
+
+
+def _drawn(sizes, calls, fails_at=None, batched=True):
+    """Batches of a function that draws, and the error that ends them."""
+
+    def changed(size):
+        values = tf.cast(tf.range(size), tf.float32) + tf.random_uniform([], seed=3)
+        values = tf.where(tf.random_uniform([]) < 0.5, values[::-1], values)
+        if fails_at is not None:
+            with tf.control_dependencies([tf.assert_none_equal(size, fails_at, message="not this one")]):
+                values = tf.identity(values)
+        return values, tf.reduce_sum(values), tf.as_string(size)
+
+    with tf.Graph().as_default():
+        tf.set_random_seed(5)
+        dataset = tf.data.Dataset.from_tensor_slices(np.array(sizes, np.int32)).map(changed, num_parallel_calls=calls)
+        if batched:
+            dataset = dataset.padded_batch(11, ([None], [], []))
+        following = tf.data.make_one_shot_iterator(dataset).get_next()
+        found = []
+        with tf.Session() as session:
+            while True:
+                try:
+                    found.append(session.run(following))
+                except tf.errors.OutOfRangeError:
+                    return found, None
+                except tf.errors.InvalidArgumentError as problem:
+                    return found, problem.message
+
+
+@pytest.mark.parametrize("calls", [None, 2])
+@pytest.mark.parametrize("threads", [False, True])
+@pytest.mark.parametrize("fails_at", [None, 31])
+def test_calls_for_several_elements_line_by_line(calls, threads, fails_at, monkeypatch):
+    """What they give, draw and raise is what calls one after the other do."""
+    monkeypatch.setattr(parallel, "WORTH_A_THREAD", 0.0 if threads else 1.0)
+    monkeypatch.setattr(parallel, "GAIN", 1e9)
+    sizes = [size for size in [1 + i * 7 % 40 for i in range(60)] if size != 31]
+    sizes += [*range(32, 60)] if fails_at is None else [fails_at, *range(32, 60)]
+    together = []
+    several = straight_builder.Several.__call__
+    monkeypatch.setattr(
+        straight_builder.Several, "__call__", lambda *given: (together.append(len(given[1])), several(*given))[1]
+    )
+    found = _drawn(sizes, calls, fails_at)
+    assert together.count(4) > 5
+    monkeypatch.setattr(parallel, "TOGETHER", 10**9)
+    together.clear()
+    expected = _drawn(sizes, calls, fails_at)
+    assert not together
+    assert (found[1] is None) == (fails_at is None)
+    assert str(found[1]) == str(expected[1])
+    assert len(found[0]) == len(expected[0]) > 1
+    for one, other in zip(found[0], expected[0], strict=True):
+        for value, right in zip(one, other, strict=True):
+            np.testing.assert_array_equal(value, right, strict=True)
+
+
+def test_no_element_is_taken_that_nobody_asks_for():
+    """Calls for several elements take no more of the input than the batch that is asked for."""
+    given = []
+
+    def generate():
+        for number in range(100):
+            given.append(number)
+            yield "x" * (number % 9)
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        dataset = tf.data.Dataset.from_generator(generate, tf.string, [])
+        dataset = dataset.map(lambda text: tf.decode_raw(tf.string_join([text, "abc"]), tf.uint8))
+        following = tf.data.make_one_shot_iterator(dataset.padded_batch(6, [None])).get_next()
+        for turn in range(1, 9):
+            assert session.run(following).shape[0] == 6
+            assert len(given) == 6 * turn

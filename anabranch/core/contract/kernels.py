@@ -122,8 +122,17 @@ class PreparedFunction(Protocol):
     def reserves(self) -> bool:
         """Whether it draws, and the place of each call in the streams is known before the call."""
 
-    def reserved(self) -> Callable[[Sequence[Any], Any], list[Any]]:
-        """The function for one call on any thread, whose place in the streams is the next one."""
+    def reserved(self, count: int = 1) -> Callable[[Sequence[Any], Any], list[Any]]:
+        """The function for one call on any thread, or :meth:`outcomes` for so many, whose place in the streams is the
+        next one.
+        """
+
+    @property
+    def takes_several(self) -> bool:
+        """Whether there is something to gain from calls for several elements at a time."""
+
+    def outcomes(self, rows: Sequence[Sequence[Any]], token: Any, /) -> list[Any]:
+        """What calls for several elements give, one after the other: tuples of values, or what they raise."""
 
     @property
     def by_element(self) -> str | None:

@@ -273,7 +273,8 @@ class _MappedBatches(ManyAtOnce):
             return None if self.over and self.dataset.drop_remainder else tuple(rows[1])
         elements: list[Element] = []
         failure: errors.OpError | None = None
-        for _ in range(0 if self.over else size):
+        for left in range(0 if self.over else size, 0, -1):
+            self._calls.wanted = left
             outcome = self._calls.next()
             if outcome is None:
                 break

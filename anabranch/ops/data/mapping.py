@@ -150,7 +150,7 @@ class _Mapped(ManyAtOnce):
             while missing and (rows := self.pull_rows(missing)) is not None:
                 parts.append(rows[1])
                 missing -= len(rows[0][0])
-            super().gather(missing, rest)
+            self._one_by_one(missing, rest)
         except errors.OpError:
             if before is not None:
                 before += [*all_rows(parts), *rest]
@@ -163,9 +163,22 @@ class _Mapped(ManyAtOnce):
         while len(elements) < end and not self.over:
             rows = self.pull_rows(end - len(elements))
             if rows is None:
-                return super().gather(end - len(elements), elements)
+                return self._one_by_one(end - len(elements), elements)
             elements += rows_of(rows[1])
         return elements
+
+    def _one_by_one(self, count: int, into: list[Element]) -> list[Element]:
+        """Append so many elements, or as many as there are."""
+        try:
+            for left in range(count, 0, -1):
+                self._calls.wanted = left
+                element = self.next()
+                if element is None:
+                    break
+                into.append(element)
+        finally:
+            self._calls.wanted = 1
+        return into
 
     def next(self) -> Element | None:
         outcome = None if self.over else self._calls.next()

@@ -22,7 +22,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ TRIED = 24
 GAIN = 0.9
 """What calls on threads must take at most of the time of calls one by one."""
 MOST_THREADS = 16
+TOGETHER = 4
+"""Elements that a function is called for line by line, where whoever asks wants as many."""
 
 
 class _Call:
@@ -50,9 +52,26 @@ class _Call:
 
     def __init__(self, element: Element | None, outcome: Any = None, function: Any = None) -> None:
         self.element = element
-        self.function: Callable[[Element], Any] = function
+        self.function: Any = function
         self.outcome: Any = outcome
         self.done = outcome is not None
+
+
+class _Calls:
+    """Calls for several elements that one thread makes (:meth:`PreparedFunction.outcomes`)."""
+
+    __slots__ = ("calls", "function")
+
+    def __init__(self, calls: Sequence[_Call], function: Any) -> None:
+        self.calls = calls
+        self.function = function
+
+    def outcomes(self) -> list[Any]:
+        """What they give."""
+        try:
+            return self.function([call.element for call in self.calls])  # type: ignore[no-any-return]
+        except BaseException as problem:
+            return [problem] * len(self.calls)
 
 
 class _Threads(Worker):
@@ -63,7 +82,7 @@ class _Threads(Worker):
 
     def __init__(self, count: int) -> None:
         self.changed = conditions.Condition()
-        self._waiting: collections.deque[_Call] = collections.deque()
+        self._waiting: collections.deque[_Call | _Calls] = collections.deque()
         self._ended = False
         self.threads = [
             threading.Thread(target=self._work, daemon=True, name="anabranch parallel call") for _ in range(count)
@@ -71,8 +90,8 @@ class _Threads(Worker):
         for thread in self.threads:
             thread.start()
 
-    def submit(self, call: _Call) -> None:
-        """Let a thread make a call."""
+    def submit(self, call: _Call | _Calls) -> None:
+        """Let a thread make a call, or several."""
         with self.changed:
             self._waiting.append(call)
             self.changed.notify()
@@ -85,11 +104,16 @@ class _Threads(Worker):
                     if self._ended:
                         return
                     call = self._waiting.popleft()
-                outcome = outcome_of(call.function, call.element)
+                calls: Sequence[_Call]
+                if isinstance(call, _Calls):
+                    calls, outcomes = call.calls, call.outcomes()
+                else:
+                    calls, outcomes = (call,), [outcome_of(call.function, call.element)]
                 with self.changed:
-                    call.outcome, call.done = outcome, True
+                    for each, outcome in zip(calls, outcomes, strict=True):
+                        each.outcome, each.done = outcome, True
                     self.changed.notify_all()
-                del call, outcome
+                del call, calls, outcomes, each, outcome
 
     def wait(self, call: _Call, token: CancellationToken, op: Any) -> None:
         """Wait until a call has been made."""
@@ -159,6 +183,8 @@ class ParallelCalls:
         """Seconds that whoever asked has spent here for calls on threads."""
         self.pending: collections.deque[_Call] = collections.deque()
         self.threads: _Threads | None = None
+        self.wanted = 1
+        """How many outcomes whoever asks is going to take."""
 
     def next(self) -> Any:
         """The next outcome: a tuple, an exception, or None at the end of the input."""
@@ -174,7 +200,7 @@ class ParallelCalls:
         if self.threads is not None:
             self.threads.wait(first, self._context.pipeline.current_token, self._op)
         if not first.done:  # the threads were ended
-            first.outcome = outcome_of(first.function, first.element)
+            first.outcome = outcome_of(first.function or self._call, first.element)
         self.pending.popleft()
         self._judge(time.perf_counter() - started)
         return first.outcome
@@ -186,10 +212,18 @@ class ParallelCalls:
             return problem
         if element is None:
             return None
+        more = self._pulled(TOGETHER - 1) if self._takes_several else []
+        calls = [_Call(element), *(call for call in more if call.element is not None)]
         started = time.perf_counter()
-        outcome = outcome_of(self._call, element)
+        if len(calls) > 1:
+            outcomes = _Calls(calls, self._call.outcomes).outcomes()
+        else:
+            outcomes = [outcome_of(self._call, element)]
+        for call, outcome in zip(calls, outcomes, strict=True):
+            call.outcome, call.done = outcome, True
+        self.pending.extend(more)
         if self._allowed:
-            took = time.perf_counter() - started
+            took = (time.perf_counter() - started) / len(calls)
             if took > WORTH_A_THREAD:
                 self._slow += 1
                 self._alone = min(took, self._alone or took)
@@ -197,7 +231,25 @@ class ParallelCalls:
                     self._begin()
             else:  # a call that took long now and then was a busy machine
                 self._slow = max(0.0, self._slow - 0.25)
-        return outcome
+        return calls[0].outcome
+
+    @property
+    def _takes_several(self) -> bool:
+        return self.wanted >= TOGETHER and self._call.function.takes_several  # type: ignore[no-any-return]
+
+    def _pulled(self, count: int) -> list[_Call]:
+        """The next elements of the input, without what calls for them give; an error of the input is the last."""
+        calls: list[_Call] = []
+        for _ in range(count):
+            try:
+                element = self._pull()
+            except BaseException as problem:  # comes in its turn
+                calls.append(_Call(None, problem))
+                break
+            if element is None:
+                break
+            calls.append(_Call(element))
+        return calls
 
     def _begin(self) -> None:
         self.threads = threads = _Threads(self._count)
@@ -207,19 +259,24 @@ class ParallelCalls:
         self._made = 0
 
     def _top_up(self) -> None:
-        while self.threads is not None and len(self.pending) < self._limit:
+        several = self._takes_several
+        most = max(self._limit, min(self.wanted, TOGETHER * self._count)) if several else self._limit
+        while self.threads is not None and len(self.pending) < most:
             if self.pending and self.pending[-1].element is None:  # behind the end, or an error of the input
                 return
-            try:
-                element = self._pull()
-            except BaseException as problem:  # comes in its turn
-                self.pending.append(_Call(None, problem))
+            if several and self.pending and most - len(self.pending) < TOGETHER:
                 return
-            if element is None:
+            calls = self._pulled(TOGETHER if several else 1)
+            if not calls:
                 return
-            call = _Call(element, function=self._call.reserved())
-            self.pending.append(call)
-            self.threads.submit(call)
+            self.pending.extend(calls)
+            if calls[-1].element is None:
+                calls.pop()
+            if len(calls) > 1:
+                self.threads.submit(_Calls(calls, self._call.reserved(len(calls))))
+            for call in calls if len(calls) == 1 else ():
+                call.function = self._call.reserved()
+                self.threads.submit(call)
 
     def _judge(self, waited: float) -> None:
         """End the threads if waiting for them takes no less than calls one by one."""

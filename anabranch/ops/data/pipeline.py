@@ -501,12 +501,18 @@ class Call:
     def __call__(self, element: Sequence[Any]) -> list[Any]:
         return self.function(element, CancellationToken() if self._at_end else self._pipeline.current_token)
 
-    def reserved(self) -> Callable[[Sequence[Any]], list[Any]]:
-        """The function for one call on any thread, which draws what it would if it were called now."""
+    def reserved(self, count: int = 1) -> Callable[[Sequence[Any]], list[Any]]:
+        """The function for one call on any thread, or for so many elements, which draws what it would if it were called
+        now.
+        """
         if not self.function.reserves:
-            return self
-        function, pipeline = self.function.reserved(), self._pipeline
+            return self if count == 1 else self.outcomes
+        function, pipeline = self.function.reserved(count), self._pipeline
         return lambda element: function(element, pipeline.current_token)
+
+    def outcomes(self, elements: Sequence[Sequence[Any]]) -> list[Any]:
+        """What calls for several elements give, one after the other: tuples, or what they raise."""
+        return self.function.outcomes(elements, self._pipeline.current_token)
 
     def rows(self, columns: Sequence[Any]) -> list[Any] | None:
         """What it returns for many elements, each component stacked; None if it is to be called for each."""

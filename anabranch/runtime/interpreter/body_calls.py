@@ -11,6 +11,7 @@ that draw from the streams of one iterator come one after the other.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable, Sequence
@@ -226,10 +227,10 @@ class BodyFunction:
         """Whether it draws, and each call so much that the next one's place in the streams is known before."""
         return bool(self._fixed)
 
-    def reserved(self) -> Callable[[Sequence[Any], CancellationToken], list[Any]]:
-        """The function for one call, which draws what it would if it were called now."""
+    def reserved(self, count: int = 1) -> Callable[[Sequence[Any], CancellationToken], list[Any]]:
+        """The function for one call, or for so many (:meth:`outcomes`), that draws what it would if called now."""
         with self._manager.drawing:
-            places = self._manager.reserve(self._fixed)
+            places = self._manager.reserve({op: count * blocks for op, blocks in self._fixed.items()})
 
         def call(operands: Sequence[Any], token: CancellationToken) -> list[Any]:
             try:
@@ -240,7 +241,7 @@ class BodyFunction:
                 copy = BodyFunction(type(runner)(self._plan, streams, runner.bodies), self._body, self._given)
             copy._manager.restore(places)
             try:
-                return copy(operands, token)
+                return copy(operands, token) if count == 1 else copy.outcomes(operands, token)
             finally:
                 self._copies.append(copy)
 
@@ -270,6 +271,45 @@ class BodyFunction:
         with self._manager.drawing:
             turn = Turn(functools.cache(self._manager.of))
             return rows.run(values, self._count, lambda element: self(element, token), turn)
+
+    @property
+    def takes_several(self) -> bool:
+        """Whether calls one after the other may be made line by line for all of them (:meth:`outcomes`)."""
+        straight = self._straight
+        if straight is None or straight.nests or self._live or (straight.random_ops and not self._fixed):
+            return False
+        return self._plan.tier == "interpreted" and (self._stays_code or self._tier == "interpreted")
+
+    def outcomes(self, rows: Sequence[Sequence[Any]], token: CancellationToken) -> list[Any]:
+        """What calls for several elements give, one after the other: values, or what they raise."""
+        found = self._several(rows, token) if self.takes_several else None
+        if found is not None:
+            self._plan.runs += len(rows)
+            return [tuple(results[: self._count]) for results in found]
+        outcomes: list[Any] = []
+        for row in rows:
+            try:
+                outcomes.append(tuple(self(row, token)))
+            except BaseException as problem:  # told to whoever asks for this element
+                outcomes.append(problem)
+        return outcomes
+
+    def _several(self, rows: Sequence[Sequence[Any]], token: CancellationToken) -> list[Any] | None:
+        """What code gives that runs line by line for all of them; None if it fails for one."""
+        straight = self._straight
+        if straight is None or any(slot.version is None for slot in self._read):
+            return None
+        versions = self._manager.pin(self._read, None, None, token) if self._read else []
+        try:
+            behind = [*self._captured, *(version.host() for version in versions)]
+            with self._manager.drawing if self._fixed else contextlib.nullcontext():
+                turn = self._turn_of(straight, token)
+                found = straight.several([[*row, *behind] for row in rows], turn, straight.any_size or self._open)
+                if turn is not None:
+                    turn.keep()
+            return found
+        finally:
+            self._manager.unpin(versions)
 
     def __call__(self, operands: Sequence[Any], token: CancellationToken) -> list[Any]:
         values = self._with_captured(operands, token) if self._live else [*operands, *self._captured]

@@ -29,7 +29,14 @@ from anabranch.ops.shared import host_blas
 from anabranch.ops.shared.unchecked import Changed
 from anabranch.runtime.interpreter.open_calls import MOST_BYTES, FromShapes, array_of, drawing, held, kernel_of
 from anabranch.runtime.interpreter.shape_refusals import refused_by_shape
-from anabranch.runtime.interpreter.straight_builder import RUN_ANEW, let_go, only_computes, only_draws, same_bits
+from anabranch.runtime.interpreter.straight_builder import (
+    RUN_ANEW,
+    Several,
+    let_go,
+    only_computes,
+    only_draws,
+    same_bits,
+)
 from anabranch.runtime.interpreter.straight_line import MOST_MISSES
 from anabranch.runtime.interpreter.turns import Turn, blocks_of, short_draw
 from anabranch.runtime.plans import policy
@@ -137,6 +144,24 @@ class OpenCode:
             turn.back_to(place)
         return results
 
+    def several(self, rows: Sequence[Sequence[Any]], turn: Turn | None) -> list[Any] | None:
+        """The outputs for several rows of values; None if each is to be computed for itself."""
+        if not self.serves:
+            return None
+        ranks = {tuple([getattr(value, "ndim", None) for value in row]) for row in rows}
+        code = self._codes.get(next(iter(ranks))) if len(ranks) == 1 else None
+        if code is None:
+            return None
+        place = 0 if turn is None else turn.place
+        try:
+            found = code.run_several(rows, turn)
+        except (*RUN_ANEW, *faults.BUGS, faults.KernelBug):  # said by the run of the one that it is
+            if turn is not None:
+                turn.back_to(place)
+            return None
+        self._served += len(rows)
+        return found
+
     def _results(self, values: Sequence[Any], bugs: list[faults.KernelBug], turn: Turn | None) -> Sequence[Any] | None:
         try:
             ranks = tuple([value.ndim if type(value) is np.ndarray else _rank_of(value) for value in values])
@@ -167,20 +192,29 @@ class OpenCode:
 class _Code:
     """Ops as a function of operands."""
 
-    def __init__(self, function: Callable[..., Sequence[Any]], multiplies: bool, cost: float) -> None:
+    def __init__(self, function: Callable[..., Sequence[Any]], several: Several, multiplies: bool, cost: float) -> None:
         self._function = function
+        self._several = several
         self.cost = cost
         self._multiplies = multiplies
         """Whether it has products of matrices, which are to take one thread."""
 
     def run(self, values: Sequence[Any], turn: Turn | None) -> Sequence[Any]:
         """The results."""
+        return self._called(self._function, *values, turn)
+
+    def run_several(self, rows: Sequence[Sequence[Any]], turn: Turn | None) -> list[Any]:
+        """The results for each of several rows of operands."""
+        found: list[Any] = self._called(self._several, rows, turn)
+        return found
+
+    def _called(self, function: Any, *given: Any) -> Any:
         with np.errstate(all="ignore"):
             if not self._multiplies:
-                return self._function(*values, turn)
+                return function(*given)
             host_blas.enter()
             try:
-                return self._function(*values, turn)
+                return function(*given)
             finally:
                 host_blas.leave()
 
@@ -238,11 +272,14 @@ class _Builder:
             if line.may_fail or not used.isdisjoint(line.targets):
                 lines.append(line.text + let_go(line, used, made))
                 used.update(line.sources)
-        body = "".join(f"    {line}\n" for line in reversed(lines))
-        parameters = ", ".join([*(f"a{i}" for i in range(len(values))), "turn"])
-        text = f"def code({parameters}):\n{body}    return ({''.join(f'{name}, ' for name in returned)})\n"
+        lines.reverse()
+        body = "".join(f"    {line}\n" for line in lines)
+        given = [f"a{i}" for i in range(len(values))]
+        text = f"def code({', '.join([*given, 'turn'])}):\n{body}"
+        text += f"    return ({''.join(f'{name}, ' for name in returned)})\n"
         exec(compile(text, _FILE, "exec"), self._scope)
-        return [self._values[key] for key in outputs], _Code(self._scope["code"], self._multiplies, self._cost)
+        several = Several(given, lines, made, returned, self._scope)
+        return [self._values[key] for key in outputs], _Code(self._scope["code"], several, self._multiplies, self._cost)
 
     # --------------------------------------------------------------------------------------------------- what ops take
     def _bind(self, value: Any) -> str:
@@ -482,7 +519,7 @@ class _Builder:
             known = [key in self._constant for key in sources]
             assert self._turn is not None
             call = short_draw(op, operands, known, results[0], self._turn) or drawing(self._plan, op, all(known))
-            return f"{self._bind(call)}({', '.join(['turn', *names])})", _variables(names), True
+            return (f"{self._bind(call)}({', '.join(['turn', *names])})", _variables(names), True)
         call = kernel_of(self._plan, op, context)
         return f"{self._bind(call)}({', '.join(names)})", _variables(names), True
 

@@ -148,6 +148,26 @@ class Straight:
             self.inner_cost = max(turn.inner_cost - before, 0.875 * self.inner_cost)
         return outcome
 
+    def several(self, rows: Sequence[Sequence[Any]], turn: Turn | None, opened: Any) -> list[Any] | None:
+        """The results for each of several rows of arguments; None if each is to be run for itself.
+
+        ``opened`` is the code for any size, if there is one. There are no conditionals and loops inside.
+        """
+        kinds = {tuple([value.shape if type(value) is np.ndarray else kind_of(value) for value in row]) for row in rows}
+        code = self._code_of.get(next(iter(kinds))) if len(kinds) == 1 else None
+        if code is None or self._late > MOST_MISSES + self._served:
+            found: list[Any] | None = None if opened is None else opened.several(rows, turn)
+            return found
+        place = 0 if turn is None else turn.place
+        try:
+            results = code.several(rows, turn)
+        except (*RUN_ANEW, *faults.BUGS, faults.KernelBug):  # said by the run of the one that it is
+            if turn is not None:
+                turn.back_to(place)
+            return None
+        self._served += len(rows)
+        return results
+
     def _run(self, values: Sequence[Any], turn: Turn | None, recurring: bool) -> tuple[list[Any], float] | None:
         self.bug = None
         if self._late > MOST_MISSES + self._served:
