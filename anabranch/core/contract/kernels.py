@@ -123,7 +123,7 @@ class PreparedFunction(Protocol):
         """Whether it draws, and the place of each call in the streams is known before the call."""
 
     def reserved(self, count: int = 1) -> Callable[[Sequence[Any], Any], list[Any]]:
-        """The function for one call on any thread, or :meth:`outcomes` for so many, whose place in the streams is the
+        """The function for one call on any thread, or :meth:`outcomes` for ``count``, whose place in the streams is the
         next one.
         """
 

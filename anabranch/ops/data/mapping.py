@@ -168,7 +168,7 @@ class _Mapped(ManyAtOnce):
         return elements
 
     def _one_by_one(self, count: int, into: list[Element]) -> list[Element]:
-        """Append so many elements, or as many as there are."""
+        """Append ``count`` elements, or as many as there are."""
         try:
             for left in range(count, 0, -1):
                 self._calls.wanted = left

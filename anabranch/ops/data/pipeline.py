@@ -502,7 +502,7 @@ class Call:
         return self.function(element, CancellationToken() if self._at_end else self._pipeline.current_token)
 
     def reserved(self, count: int = 1) -> Callable[[Sequence[Any]], list[Any]]:
-        """The function for one call on any thread, or for so many elements, which draws what it would if it were called
+        """The function for one call on any thread, or for ``count`` elements, which draws what it would if it were called
         now.
         """
         if not self.function.reserves:

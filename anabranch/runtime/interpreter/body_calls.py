@@ -228,7 +228,7 @@ class BodyFunction:
         return bool(self._fixed)
 
     def reserved(self, count: int = 1) -> Callable[[Sequence[Any], CancellationToken], list[Any]]:
-        """The function for one call, or for so many (:meth:`outcomes`), that draws what it would if called now."""
+        """The function for one call, or for ``count`` (:meth:`outcomes`), that draws what it would if called now."""
         with self._manager.drawing:
             places = self._manager.reserve({op: count * blocks for op, blocks in self._fixed.items()})
 
