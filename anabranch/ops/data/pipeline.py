@@ -502,9 +502,7 @@ class Call:
         return self.function(element, CancellationToken() if self._at_end else self._pipeline.current_token)
 
     def reserved(self, count: int = 1) -> Callable[[Sequence[Any]], list[Any]]:
-        """The function for one call on any thread, or for ``count`` elements, which draws what it would if it were called
-        now.
-        """
+        """The function for a call on any thread, or for ``count`` elements, that draws what it would if called now."""
         if not self.function.reserves:
             return self if count == 1 else self.outcomes
         function, pipeline = self.function.reserved(count), self._pipeline
