@@ -23,7 +23,7 @@ from anabranch.runtime.step import run_wave as run_calls
 from anabranch.runtime.values import Published, on_device, on_devices, to_host
 from anabranch.xla import capacities, engine, lowering
 from anabranch.xla.executables import Means, NotStored
-from anabranch.xla.padding import batches
+from anabranch.xla.padding import batches, sizes
 from anabranch.xla.program import UNTRACEABLE
 from anabranch.xla.replicated_program import Unlike
 
@@ -50,8 +50,8 @@ class _Ready(NamedTuple):
     rng: np.ndarray
     old: Sequence[Any]
     """The values of the variables that it owns."""
-    size: int
-    """Of the batch, if that was padded."""
+    size: sizes.Size
+    """Of the batch, if that was padded; else empty."""
 
 
 def run(attempt: Attempt, item: ProgramItem) -> None:
@@ -120,11 +120,11 @@ def _prepare(attempt: Attempt, item: ProgramItem) -> _Ready | None:
         inputs = on_device(values, program.device) if where is None else on_devices(values, where)
     except kernels.NotCompilable:  # a list whose elements do not fit into one array
         return None
-    size = plan.batch_size(env) if program.batch_axes else 0
-    if program.batch_axes and size == 0:
+    size = plan.batch_size(env) if program.batch_axes else ()
+    if program.batch_axes and not all(size or (0,)):
         return None  # an empty batch
     program.ready(inputs, item.static)
-    batch = program.pad(inputs, size) if size else 0
+    batch = program.pad(inputs, size) if size else ()
     static = {
         i: to_host(env[program.inputs[i]])
         for i in plan.compile_time_inputs(item)
@@ -134,7 +134,9 @@ def _prepare(attempt: Attempt, item: ProgramItem) -> _Ready | None:
     old = engine.moved([env[key].value for key in program.donated_keys], program.device)
     executable = _executable(attempt, item, old, inputs, static, rng, batch)
     if size and executable is not None and not executable.facts.batch.holds(size, program.flat_ops):
-        item.refused = f"what the graph computes from a batch of {size} is not what it is for larger ones"
+        item.refused = (
+            f"what the graph computes from a batch of {', '.join(map(str, size))} is not what it is for larger ones"
+        )
         if executable.facts.batch.serves_few:
             raise batches.NotPadded(None, item.refused)
         executable = None
@@ -180,7 +182,7 @@ def _executable(
     inputs: Sequence[Any],
     static: dict[int, np.ndarray],
     rng: np.ndarray,
-    batch: int = 0,
+    batch: sizes.Size = (),
 ) -> Any:
     """The compiled form for these arguments; None if the ops are to run on the host, for ``item.refused`` if it is for
     what tracing or the device has met.
@@ -199,7 +201,7 @@ def _executable(
         try:
             executable = program.executable(old, inputs, static, rng, most, bounds, batch=batch, means=means)
         except NotStored:
-            if not beside:
+            if plan.only_stored or not beside:
                 raise
             _compile_beside(plan, program, old, inputs, static, rng, bounds, batch)
             return None

@@ -358,7 +358,8 @@ class Call:
         if flags is not None and flags[0] >= 0:
             if slots and not transaction.shown and not transaction.may_be_left:  # what it owned is current again
                 transaction.manager.publish(list(zip(slots, finals, strict=True)))
-            size = 0 if self.executable.facts.batch is None else int(arguments[-1])
+            batch = self.executable.facts.batch
+            size = () if batch is None else tuple(map(int, arguments[-len(batch.capacity) :]))
             failure = self.program.failure(self.executable, int(flags[0]), np.asarray(flags[1]), size)
             if isinstance(failure, loop_limits.Stopped):
                 failure = transaction.token.error(failure.op) or loop_limits.TooLong()

@@ -38,7 +38,7 @@ from anabranch.xla import row_updates as rows
 from anabranch.xla.executables import Executable, Facts, Means, NotStored
 from anabranch.xla.loops import loop_limits
 from anabranch.xla.onednn import convolutions
-from anabranch.xla.padding import batches
+from anabranch.xla.padding import batches, sizes
 from anabranch.xla.program_function import ProgramFunction, ProgramOps
 
 UNTRACEABLE = (errors.OpError, NotImplementedError, faults.KernelBug)
@@ -74,10 +74,11 @@ class Program(ProgramFunction):
         super().__init__(group, outputs, donated, platform, device, precision, sizes_change)
         self.open_axes: dict[int, tuple[int, ...]] = {}
         """Dimensions of inputs that have a size of their own in each run."""
-        self.batch_axes: dict[int, tuple[int, ...]] = {}
-        """Dimensions of inputs that are multiples of the size of the step's batch, if the program is to serve many."""
-        self._multiples: dict[tuple[int, int], int] = {}
-        """Of each, how many times as large."""
+        self.batch_axes: dict[int, dict[int, tuple[sizes.Terms, ...]]] = {}
+        """Dimensions of inputs that follow the sizes of the step's batch, if the program is to serve many; and what
+        they may be."""
+        self._lengths: dict[tuple[int, int], sizes.Terms] = {}
+        """What each of them is."""
         self.open_axes.update(rows.open_inputs(group, self.inputs))
         self._variants: Cache[Any, Executable] = Cache("variants of programs", MAX_VARIANTS)
         self._refused: Cache[Any, Exception] = Cache("arguments refused by tracing", MAX_REFUSED)
@@ -97,30 +98,41 @@ class Program(ProgramFunction):
             elif i in self.open_axes and i not in static:
                 inputs[i] = capacities.padded(value, self.open_axes[i], self.capacities, i)
 
-    def pad(self, inputs: list[Any], size: int) -> int:
-        """Pads the batch of all inputs, and adds its size to them; returns the capacity.
+    def pad(self, inputs: list[Any], size: sizes.Size) -> sizes.Size:
+        """Pads the batch of all inputs, and adds its sizes to them; returns the capacity.
 
         Raises:
             NotPadded: an input has another size.
         """
-        capacity = batches.capacity(size)
+        capacity = sizes.capacity(size)
         for i, axes in self.batch_axes.items():
             array = np.asarray(inputs[i])
             form = list(array.shape)
-            for axis in axes:
-                times = self._multiples.setdefault((i, axis), array.shape[axis] // size)
-                if array.shape[axis] != times * size:
-                    key = self.inputs[i]
-                    assert isinstance(key, Tensor)
-                    raise batches.NotPadded(key.op, "its result is not as large as the batch")
-                form[axis] = times * capacity
+            for axis, choice in axes.items():
+                form[axis] = sizes.total(self._length(i, axis, array.shape[axis], choice, size), capacity)
             if tuple(form) != array.shape:
                 whole = np.zeros(form, array.dtype)
                 whole[tuple([slice(length) for length in array.shape])] = array
                 array = whole
             inputs[i] = array
-        inputs.append(np.int32(size))
+        inputs += map(np.int32, size)
         return capacity
+
+    def _length(self, i: int, axis: int, length: int, choice: Sequence[sizes.Terms], size: sizes.Size) -> sizes.Terms:
+        """What a dimension of an input is, as it was before, or may be."""
+        known = self._lengths.get((i, axis))
+        if known is not None and sizes.total(known, size) == length:
+            return known
+        for terms in choice:
+            times, powers = terms[0]
+            if not times:
+                terms = ((length // sizes.product(powers, size), powers),)
+            if sizes.total(terms, size) == length and (known is None or known[0][1] != terms[0][1]):
+                self._lengths[i, axis] = terms
+                return terms
+        key = self.inputs[i]
+        assert isinstance(key, Tensor)
+        raise batches.NotPadded(key.op, "its result is not as large as the batch")
 
     # -- compilation ------------------------------------------------------------------------------------------------
     def executable(
@@ -132,12 +144,13 @@ class Program(ProgramFunction):
         limit: int | None = None,
         bounds: dict[int, int] | None = None,
         gated: bool = False,
-        batch: int = 0,
+        batch: sizes.Size = (),
         means: Means = Means.HERE,
     ) -> Executable | None:
         """The compiled variant for these arguments; ``static`` are positions of ``inputs`` whose values are in it, and
         ``bounds`` upper bounds of others. A ``gated`` one takes one argument more, the first flag of the program before
-        it: unless that one passed, nothing is written. ``batch`` is the capacity of inputs that were padded.
+        it: unless that one passed, nothing is written. ``batch`` is the capacity of inputs that were padded; empty if
+        none were.
 
         None if it would be one more than ``limit``. What tracing raised for such arguments once, it raises again at
         once.
@@ -153,7 +166,7 @@ class Program(ProgramFunction):
             tuple([(self.flat_ops.index(op), most) for op, most in self.guesses.items()]) if self.guesses else (),
             self.capacities.tight,
             gated,
-            (batch, *self._multiples.items()) if batch else (),
+            (batch, *self._lengths.items()) if batch else (),
         )
         executable = self._variants.get(key)
         if executable is None:
@@ -248,8 +261,8 @@ class Program(ProgramFunction):
         """Names of the writes that go before a check which reads what they write."""
         return sorted({self.flat_ops[i].name for form in self._variants.values() for i in form.facts.tentative})
 
-    def failure(self, executable: Executable, failed: int, payload: np.ndarray, size: int = 0) -> Exception:
-        """The exception of the check that failed; ``size`` is that of a batch that was padded."""
+    def failure(self, executable: Executable, failed: int, payload: np.ndarray, size: sizes.Size = ()) -> Exception:
+        """The exception of the check that failed; ``size`` are those of a batch that was padded."""
         record = executable.facts.records[failed]
         if size:
             assert executable.facts.batch is not None
@@ -427,55 +440,65 @@ class Program(ProgramFunction):
         bounds: dict[int, int],
         gated: bool,
         keeps: bool = False,
-        batch: int = 0,
+        batch: sizes.Size = (),
         *,
         names_ops: bool = False,
     ) -> tuple[Facts, Any]:
         facts = Facts()
         facts.names_ops = names_ops
+        at_sizes: list[Any] = []
 
         def trace(facts: Facts, donated: Any, inputs: Any, constants: Any, rng: Any, before: Any = None) -> Any:
             return self.settled(facts, donated, inputs, constants, rng, static, bounds, before)
 
-        def anabranch_program(donated: Any, inputs: Any, *rest: Any) -> Any:
-            if batch:
-                return self._padded(trace, facts, batch, static, inputs, (donated, *rest))
-            return trace(facts, donated, inputs, *rest)
-
-        jit = engine.jax().jit
-        jitted = jit(anabranch_program, **({"donate_argnums": (0,)} if self.donated_keys else {}))
-        if keeps:
-            jitted = jit(lambda _, *rest: anabranch_program(*rest), donate_argnums=(0,), keep_unused=True)
         dynamic = tuple(value for i, value in enumerate(inputs) if i not in static)
-        # Compiled ahead of time: the executable keeps neither the graph nor this program alive.
-        with self._around():
-            gate = (kernel_context.OPEN,) if gated else ()
-            buffers = ((tuple(donated) if self.platform == "cpu" else ()),) if keeps else ()
-            traced = jitted.trace(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
-        facts.library_calls = convolutions.count(traced.jaxpr)
-        facts.factorisation = lapack_threads.largest(traced.jaxpr)
-        return facts, traced
+
+        def traced(sums: bool) -> Any:
+            def anabranch_program(donated: Any, inputs: Any, *rest: Any) -> Any:
+                if batch:
+                    at = sizes.Sizes(batch, sums)
+                    return self._padded(trace, facts, at, at_sizes, static, inputs, (donated, *rest))
+                return trace(facts, donated, inputs, *rest)
+
+            jit = engine.jax().jit
+            jitted = jit(anabranch_program, **({"donate_argnums": (0,)} if self.donated_keys else {}))
+            if keeps:
+                jitted = jit(lambda _, *rest: anabranch_program(*rest), donate_argnums=(0,), keep_unused=True)
+            # Compiled ahead of time: the executable keeps neither the graph nor this program alive.
+            with self._around():
+                gate = (kernel_context.OPEN,) if gated else ()
+                buffers = ((tuple(donated) if self.platform == "cpu" else ()),) if keeps else ()
+                return jitted.trace(*buffers, tuple(donated), dynamic, self.device_constants(), rng, *gate)
+
+        try:
+            whole = traced(False)
+        except sizes.Uneven:
+            whole = traced(True)
+        facts.library_calls = convolutions.count(whole.jaxpr)
+        facts.factorisation = lapack_threads.largest(whole.jaxpr)
+        return facts, whole
 
     def _may_fail_before(self, op: Operation | None) -> bool:
         end = self.group.ranks.get(op) if op is not None else None
         ahead = [other for other in self.group.ops if end is None or self.group.ranks[other] < end]
         return any(map(lowering.may_check, ahead))
 
-    def _padded(self, trace: Any, facts: Facts, capacity: int, static: Any, inputs: Any, rest: Any) -> Any:
+    def _padded(
+        self, trace: Any, facts: Facts, at: sizes.Sizes, at_sizes: list[Any], static: Any, inputs: Any, rest: Any
+    ) -> Any:
         """Traces the program for any batch up to a capacity."""
-        *inputs, size = inputs
+        inputs, size = inputs[: -len(at.capacity)], inputs[-len(at.capacity) :]
         places = [i for i in range(len(self.inputs)) if i not in static]
 
-        def resized(rows: int) -> tuple[Any, ...]:
+        def resized(rows: sizes.Size) -> tuple[Any, ...]:
             given = []
             for i, value in zip(places, inputs, strict=True):
                 if i in self.batch_axes:
                     shape = list(value.shape)
                     for axis in self.batch_axes[i]:
-                        shape[axis] = self._multiples[i, axis] * rows
+                        shape[axis] = sizes.total(self._lengths[i, axis], rows)
                     value = engine.jax().ShapeDtypeStruct(tuple(shape), value.dtype)
                 given.append(value)
             return tuple(given)
 
-        facts_of = [facts, Facts(), Facts()]
-        return batches.padded(trace, facts_of, capacity, self.flat_ops, resized, tuple(inputs), size, rest)
+        return batches.padded(trace, facts, at, at_sizes, self.flat_ops, resized, tuple(inputs), size, rest)

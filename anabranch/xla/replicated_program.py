@@ -34,6 +34,7 @@ from anabranch.core.values.list_values import TracedList
 from anabranch.xla import engine, kernel_context, lapack_threads, lowering, memory, stored_programs
 from anabranch.xla.executables import Executable, Facts, Means, NotStored
 from anabranch.xla.loops.units import Unit
+from anabranch.xla.padding import sizes
 from anabranch.xla.program import UNTRACEABLE, Program
 from anabranch.xla.program_function import ProgramFunction, ProgramOps
 
@@ -203,7 +204,7 @@ class ReplicatedProgram(Program):
         limit: int | None = None,
         bounds: dict[int, int] | None = None,
         gated: bool = False,
-        batch: int = 0,
+        batch: sizes.Size = (),
         means: Means = Means.HERE,
     ) -> Executable | None:
         """The compiled variant for these arguments, as for other programs.

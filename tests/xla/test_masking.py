@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from anabranch.xla import engine
-from anabranch.xla.padding import batches, masking
+from anabranch.xla.padding import masking
+from anabranch.xla.padding.sizes import LEAST, Sizes, capacity, least
 
 COLUMNS = 6
 
@@ -117,23 +118,23 @@ def _refused():
     }
 
 
-def masked(function, x, capacity):
+def masked(function, x, room):
     """What a function gives for ``x``, computed at a capacity with NaN for padding: arrays cut to their sizes."""
     jax = engine.jax()
-    sizes = batches.traced_sizes(capacity)
-    traces = [jax.make_jaxpr(function)(jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype)) for n in sizes]
-    padded = np.full((capacity, *x.shape[1:]), np.nan, x.dtype)
+    sizes = Sizes((room,))
+    traces = [jax.make_jaxpr(function)(jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype)) for (n,) in sizes.points]
+    padded = np.full((room, *x.shape[1:]), np.nan, x.dtype)
     padded[: len(x)] = x
 
     @jax.jit
     def run(array, size):
-        one = masking.Masked(sizes, size, batches.least(capacity))
+        one = masking.Masked(sizes, (size,), least((room,)))
         return one.evaluate([t.jaxpr for t in traces], [t.consts for t in traces], [array])
 
     found = []
     for i, value in enumerate(run(padded, np.int32(len(x)))):
-        lines = [sizes.line(dims) for dims in zip(*[t.jaxpr.outvars[i].aval.shape for t in traces], strict=True)]
-        sliced = [slice(None) if line is None else slice(line[0] * len(x) + line[1]) for line in lines]
+        lines = [sizes.line(tuple(dims)) for dims in zip(*[t.jaxpr.outvars[i].aval.shape for t in traces], strict=True)]
+        sliced = [slice(None) if line is None else slice(sizes.at(line, (len(x),))) for line in lines]
         found.append(np.asarray(value)[tuple(sliced)])
     return found
 
@@ -160,7 +161,7 @@ def test_what_cannot_be_padded_is_refused(name):
 
 def test_capacities_serve_all_sizes():
     for n in range(1, 3000):
-        capacity = batches.capacity(n)
-        assert batches.least(capacity) <= n <= capacity
-        assert capacity <= 2 * batches.LEAST or capacity < 1.5 * n
-    assert len({batches.capacity(n) for n in range(1, 300)}) == 7
+        (room,) = capacity((n,))
+        assert least((room,))[0] <= n <= room
+        assert room <= 2 * LEAST or room < 1.5 * n
+    assert len({capacity((n,)) for n in range(1, 300)}) == 7

@@ -212,13 +212,13 @@ def test_a_padded_batch():
         back = convolutions.primitive(INPUT).bind(y, f, geometry=given)
         return y, back, convolutions.primitive(FILTER).bind(x, y, geometry=given)
 
-    sizes = masking.Sizes(8, 7, 5)
+    sizes = masking.Sizes((8,))
     with engine.x64():
-        like = [jax.ShapeDtypeStruct((n, 4, 4, 2), np.float32) for n in sizes]
+        like = [jax.ShapeDtypeStruct((n, 4, 4, 2), np.float32) for (n,) in sizes.points]
         traces = [jax.make_jaxpr(step)(one) for one in like]
         x = draw(random, (8, 4, 4, 2))
         x[5:] = np.nan
-        masked = masking.Masked(sizes, np.int32(5), 4)
+        masked = masking.Masked(sizes, (np.int32(5),), (4,))
         outputs = masked.evaluate([trace.jaxpr for trace in traces], [trace.consts for trace in traces], [x])
         expected = step(x[:5])
     for found, exact in zip(outputs, expected, strict=True):

@@ -163,11 +163,11 @@ class Ahead:
         if any(key not in values for key in (*program.inputs, *program.donated_keys)):
             return  # of a variable that the step does without
         inputs = [values[key] for key in program.inputs]
-        size = plan.batch_size(values) if program.batch_axes else 0
-        if program.batch_axes and size == 0:
+        size = plan.batch_size(values) if program.batch_axes else ()
+        if program.batch_axes and not all(size or (0,)):
             return  # an empty batch is interpreted
         program.ready(inputs, item.static)
-        batch = program.pad(inputs, size) if size else 0
+        batch = program.pad(inputs, size) if size else ()
         static = {
             i: to_host(values[program.inputs[i]])
             for i in plan.compile_time_inputs(item)
@@ -203,7 +203,7 @@ class Further:
     ``asked`` are the arguments of ``Program.executable``, of which it keeps no large array.
     """
 
-    def __init__(self, program: Any, old: Any, inputs: Any, static: Any, rng: Any, bounds: Any, batch: int) -> None:
+    def __init__(self, program: Any, old: Any, inputs: Any, static: Any, rng: Any, bounds: Any, batch: Any) -> None:
         self.done = False
         self.problem: Exception | None = None
         """What kept it from being compiled, for the step that needs it."""

@@ -41,7 +41,7 @@ from anabranch.runtime.plans import (
 from anabranch.runtime.plans.items import HostItem, ProgramItem, Segment
 from anabranch.runtime.state.slots import ResourceHandle
 from anabranch.xla import lowering
-from anabranch.xla.padding import batches
+from anabranch.xla.padding import batches, sizes
 
 MOST_VIEWS = 4096
 """Views of bodies that a plan keeps: enough for each body that it holds, for some sets of outputs."""
@@ -489,11 +489,14 @@ class Plan:
             return item.static
         return *item.static, *[i for i, key in enumerate(item.program.inputs) if key in integers]
 
-    def batch_size(self, env: dict[ValueKey, Any]) -> int:
-        """How many rows the batch of a step has."""
+    def batch_size(self, env: dict[ValueKey, Any]) -> sizes.Size:
+        """How many rows the batch of a step has, or the two sizes that change in it; empty if none is padded."""
+        found: dict[int, int] = {}
         for tensor, axes in self.varying.batch.items():
-            return int(env[tensor].shape[axes[0]])
-        return 0
+            for axis, which in axes.items():
+                if which not in found:
+                    found[which] = int(env[tensor].shape[axis])
+        return tuple([found[which] for which in range(len(found))])
 
     @property
     def looks_anew(self) -> bool:

@@ -35,6 +35,7 @@ from anabranch.core.values import dtypes, shapes
 from anabranch.runtime.plans import policy
 from anabranch.xla.known_values import folds
 from anabranch.xla.lowering import holds_distinct
+from anabranch.xla.padding import sizes
 from anabranch.xla.row_updates import only_names_rows, writes_rows
 from anabranch.xla.single_op import compile_time_positions
 
@@ -44,6 +45,8 @@ MOST_PLANS = 4
 """So many shapes of the feeds of a step get plans of their own at once."""
 MOST_PLANS_OF_BATCHES = 2
 """The same where shapes differ in the size of a batch only, which programs may pad."""
+MOST_SIZES = 2
+"""So many sizes that change apart are padded."""
 MOST_VALUES = 64
 """Elements of a fed array of integers up to which its value is taken to say what shapes others have."""
 SMALL = 150.0
@@ -72,8 +75,9 @@ class Varying:
         """Compile-time inputs whose values change."""
         self.needed: set[Tensor] = set()
         """Those of them that a program had to know."""
-        self.batch: dict[Tensor, tuple[int, ...]] = {}
-        """Fed tensors, with the dimensions that are the size of the step's batch, while programs pad them."""
+        self.batch: dict[Tensor, dict[int, int]] = {}
+        """Fed tensors, with the dimensions that change, while programs pad them; and which of the step's sizes each of
+        these is: there is one, the size of its batch, or there are two."""
         self.stopped = ""
         """What keeps programs from padding the batch."""
         self._seen: dict[Tensor, set[tuple[int, ...]]] = {}
@@ -85,8 +89,8 @@ class Varying:
         """Whether runs of programs are looked at, as what interpreted ones have shown is no guide any more."""
         self._watched: list[Tensor] | None = None
         self._unsteady: set[Tensor] = set()
-        self._by_batch: dict[Tensor, list[tuple[int, int]]] = {}
-        """Per dimension of a value the size that it has always had, and how many times the batch's; -1 for neither."""
+        self._by_batch: dict[Tensor, list[sizes.Observed]] = {}
+        """What has been seen of each dimension of a value beside the sizes of the batch."""
 
     def stop_padding(self, reason: str) -> None:
         """From now on what the batch reaches is interpreted."""
@@ -145,17 +149,21 @@ class Varying:
             ]
         return self._watched
 
-    def follows(self, tensor: Tensor, shape: tuple[int, ...], size: int) -> bool:
+    def follows(self, tensor: Tensor, shape: tuple[int, ...], size: sizes.Size) -> bool:
         """Notes a shape in a step with a batch of ``size``; whether it has been what that says in all of them."""
+        known = self._by_batch.setdefault(tensor, [sizes.Observed() for _ in shape])
+        if len(known) != len(shape):
+            return False
+        return all([one.note(length, size) for one, length in zip(known, shape, strict=True)])
+
+    def products(self, tensor: Any, axis: int, size: int) -> tuple[sizes.Terms, ...]:
+        """What a dimension may be where the batch has ``size`` sizes."""
+        if tensor in self.batch:
+            which = self.batch[tensor][axis]
+            return (((1, tuple([int(i == which) for i in range(size)])),),)
         known = self._by_batch.get(tensor)
-        if known is None:
-            known = [(length, length // size) for length in shape]
-        elif len(known) != len(shape):
-            known = [(-1, -1)]
-        pairs = zip(known, shape, strict=False)
-        known = [(a if a == length else -1, n if n * size == length else -1) for (a, n), length in pairs]
-        self._by_batch[tensor] = known
-        return all(max(pair) >= 0 for pair in known)
+        found = known[axis].terms() if known is not None and axis < len(known) else ()
+        return found or tuple([((0, powers),) for powers in sizes.multiples(size)])
 
     def saw(self, tensor: Tensor, shape: tuple[int, ...]) -> bool:
         """Notes a shape of a value; whether it has had so many that it is open from now on."""
@@ -197,7 +205,7 @@ def observe(plan: Any, env: dict[Any, Any]) -> None:
         if value is None or not hasattr(value, "shape"):
             continue
         shape = tuple(value.shape)
-        if not (size and tensor not in varying.open and varying.follows(tensor, shape, size)):
+        if not (size and all(size) and tensor not in varying.open and varying.follows(tensor, shape, size)):
             new |= varying.saw(tensor, shape)
     if varying.runs < MOST_RUNS:
         varying.look(plan, env)
@@ -355,8 +363,12 @@ def open_axes(plan: Any, inputs: Sequence[Any]) -> dict[int, tuple[int, ...]]:
     return axes
 
 
-def batch_axes(plan: Any, inputs: Sequence[Any], needed: Iterable[int]) -> dict[int, tuple[int, ...]]:
-    """The dimensions of a program's inputs that the size of the batch decides; of ``needed`` it has the values."""
+def batch_axes(
+    plan: Any, inputs: Sequence[Any], needed: Iterable[int]
+) -> dict[int, dict[int, tuple[sizes.Terms, ...]]]:
+    """The dimensions of a program's inputs that the sizes of the batch decide, with what each may be; of ``needed`` it
+    has the values.
+    """
     varying: Varying = plan.varying
     reach: set[Any] = set(varying.batch)
     for op in plan.analysis.order:
@@ -370,7 +382,8 @@ def batch_axes(plan: Any, inputs: Sequence[Any], needed: Iterable[int]) -> dict[
     for i, key in enumerate(inputs):
         if i not in axes and key in reach and _open(key, known):
             varying.stop_padding(f"the shape of {key.name} is not known when the step is compiled")
-    return axes
+    count = len({which for parts in varying.batch.values() for which in parts.values()})
+    return {i: {axis: varying.products(inputs[i], axis, count) for axis in found} for i, found in axes.items()}
 
 
 def _told(key: Any, known: dict[Tensor, tuple[Any, Any]]) -> bool:
@@ -450,8 +463,11 @@ class Family:
         self._shape: tuple[shapes.RawShape, ...] | None = None
         self._values: dict[Tensor, np.ndarray | None] = {}
         self._planned: Planned | None = None
-        self._batch: dict[Tensor, tuple[int, ...]] | None = {}
-        """Dimensions of feeds that have had one size in each step; None if they have not."""
+        self._batch: dict[Tensor, dict[int, int]] | None = {}
+        """Dimensions of feeds that change, with which of one or two sizes each has had in all steps; None if there are
+        more."""
+        self._past: dict[tuple[Tensor, int], int] = {}
+        """Of each dimension of the feeds a number that says what sizes it has had: equal ones have had the same."""
 
     @property
     def caches(self) -> list[Listed]:
@@ -482,7 +498,7 @@ class Family:
         """
         form = tuple([getattr(value, "shape", None) for value in values])
         changed = self._join(names, values, form)
-        self._see_batch(names, form)
+        changed |= self._see_batch(names, form)
         pads = bool(self._batch) and (self._planned is None or not self._planned.plan.varying.stopped)
         if len(self._forms) <= MOST_PLANS:
             self._forms.add(form)
@@ -519,18 +535,24 @@ class Family:
             return None, runs
         return self._planned, runs
 
-    def _see_batch(self, names: Sequence[Tensor], form: tuple[Any, ...]) -> None:
-        """Look whether all dimensions that change have one size in this step."""
+    def _see_batch(self, names: Sequence[Tensor], form: tuple[Any, ...]) -> bool:
+        """Look which dimensions that change have had one size in all steps; whether these are others than before."""
         if self._batch is None or self._shape is None:
-            return
-        batch: dict[Tensor, tuple[int, ...]] = {}
-        sizes = set()
+            return False
+        batch: dict[Tensor, dict[int, int]] = {}
+        places: dict[int, int] = {}
         for tensor, shape, fed in zip(names, self._shape, form, strict=True):
+            for axis, size in enumerate(fed or ()):
+                self._past[tensor, axis] = hash((self._past.get((tensor, axis)), size))
             if shape != fed:
-                axes = tuple([axis for axis, size in enumerate(shape or ()) if size is None])
-                batch[tensor] = axes
-                sizes.update([fed[axis] for axis in axes] if axes else [None, 0])
-        self._batch = batch if len(sizes) <= 1 else None
+                if not shape:
+                    self._batch = None
+                    return True
+                changing = [self._past[tensor, axis] for axis, size in enumerate(shape) if size is None]
+                numbers = iter([places.setdefault(past, len(places)) for past in changing])
+                batch[tensor] = {axis: next(numbers) for axis, size in enumerate(shape) if size is None}
+        before, self._batch = self._batch, batch if len(places) <= MOST_SIZES else None
+        return bool(before) and before != self._batch
 
     def _join(self, names: Sequence[Tensor], values: Sequence[Any], form: tuple[Any, ...]) -> bool:
         """Whether what is fed does not fit what was taken to change."""

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from anabranch.xla import engine
-from anabranch.xla.padding.equations import Computation, Equation, Refused, Rules
+from anabranch.xla.padding.equations import Computation, Equation, Rules
+from anabranch.xla.padding.sizes import Refused
 
 rules = Rules()
 

@@ -1,4 +1,4 @@
-"""The equations of a computation that is traced at three sizes of its batch, and what computes them at its capacity.
+"""The equations of a computation that is traced at some sizes of its batch, and what computes them at its capacity.
 
 The rules that say how a primitive is computed with padding stand in modules of their own; see
 :mod:`anabranch.xla.padding.masking`.
@@ -6,7 +6,9 @@ The rules that say how a primitive is computed with padding stand in modules of 
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,39 +17,10 @@ import numpy as np
 from anabranch.xla import engine
 from anabranch.xla.jaxpr_equality import equal, is_beginning, same_params
 from anabranch.xla.kernel_context import DISPLAY
+from anabranch.xla.padding.sizes import Line, Refused, Size, Sizes, Uneven, product
 
-Line = tuple[int, int]
-"""``a`` and ``b`` of a dimension ``a * n + b``."""
 Extents = tuple[Line | None, ...]
 """Per dimension of an array its line; None where the size is always the same."""
-
-
-class Refused(Exception):
-    """A computation whose batch cannot be padded: ``reason`` says what it does, ``place`` in which op."""
-
-    def __init__(self, reason: str, place: str = ""):
-        super().__init__(reason, place)
-        self.reason = reason
-        self.place = place
-
-
-class Sizes(NamedTuple):
-    """The sizes at which a program is traced: its capacity, and two others that it serves."""
-
-    capacity: int
-    second: int
-    third: int
-
-    def line(self, values: Sequence[int]) -> Line | None:
-        """The line through three numbers, one per size; None if they are the same."""
-        if values[0] == values[1] == values[2]:
-            return None
-        a, rest = divmod(values[0] - values[1], self.capacity - self.second)
-        b = values[0] - a * self.capacity
-        if rest or values[2] != a * self.third + b:
-            raise Refused(f"sizes {tuple(values)} for batches of {tuple(self)}")
-        return a, b
-
 
 _CALLS = {
     "jit": "jaxpr",
@@ -131,15 +104,14 @@ class Rules:
 
 
 class Computation:
-    """A computation at its capacity, for ``size`` rows."""
+    """A computation at its capacity, for sizes that it is given; ``least`` are the smallest that it is asked for."""
 
     rules: ClassVar[Rules]
 
-    def __init__(self, sizes: Sizes, size: Any, least: int) -> None:
+    def __init__(self, sizes: Sizes, size: Sequence[Any], least: Size) -> None:
         self._sizes = sizes
         self._size = size
-        self.least = least
-        """The smallest size that it is asked for."""
+        self._least = least
 
     def evaluate(self, jaxprs: Sequence[Any], consts: Sequence[Sequence[Any]], args: Sequence[Any]) -> list[Any]:
         """The results of the jaxpr of the capacity; the others say what depends on the size.
@@ -171,7 +143,7 @@ class Computation:
                 return self.bind(equation, values)
             return self._computed(equation, values)
         except Refused as refusal:
-            raise refusal if refusal.place else Refused(refusal.reason, _place(first)) from None
+            raise refusal if refusal.place else type(refusal)(refusal.reason, _place(first)) from None
 
     def _computed(self, equation: Equation, values: list[Any]) -> Sequence[Any]:
         name = equation.name
@@ -206,7 +178,7 @@ class Computation:
         shapes = [getattr(atom.aval, "shape", ()) for atom in atoms]
         if len({len(shape) for shape in shapes}) != 1:
             raise Refused("another rank for another size")
-        return tuple([self._sizes.line(dims) for dims in zip(*shapes, strict=True)])
+        return tuple([self._sizes.line(tuple(dims)) for dims in zip(*shapes, strict=True)])
 
     def _read(self, atoms: Sequence[Any], env: dict[Any, Any], display: bool = False) -> Any:
         if any(hasattr(atom, "val") != hasattr(atoms[0], "val") for atom in atoms):
@@ -228,30 +200,41 @@ class Computation:
             if not is_beginning(arrays):
                 raise Refused("a constant that is another for another size")
             for dims in zip(*[array.shape for array in arrays], strict=True):
-                self._sizes.line(dims)
+                self._sizes.line(tuple(dims))
             return first
         if all(equal(array, arrays[0]) for array in arrays[1:]):
             return first
         if arrays[0].dtype.kind not in "iuf":
             raise Refused("a constant that is another for another size")
-        wide = [array.astype(np.float64) for array in arrays]
-        a = (wide[0] - wide[1]) / (self._sizes.capacity - self._sizes.second)
-        b = wide[0] - a * self._sizes.capacity
-        exact = equal(a, np.round(a)) and equal(b, np.round(b)) and equal(wide[2], a * self._sizes.third + b)
-        if not exact:
-            raise Refused("a number that does not grow evenly with the size")
+        coefficients = self._sizes.fit([array.astype(np.float64) for array in arrays])
+        if coefficients is None:
+            raise Uneven("a number that does not grow evenly with the size")
         jnp = engine.jax().numpy
-        return (jnp.asarray(a) * jnp.asarray(self._size, jnp.float64) + jnp.asarray(b)).astype(arrays[0].dtype)
+        size = [jnp.asarray(one, jnp.float64) for one in self._size]
+        terms = [
+            jnp.asarray(a) * product(powers, size)
+            for a, powers in zip(coefficients, self._sizes.powers, strict=True)
+            if a.any()
+        ]
+        return functools.reduce(operator.add, terms).astype(arrays[0].dtype)
 
     def line(self, values: Sequence[int]) -> Line | None:
         """The line through a number at each of the traces' sizes; None if it is always the same."""
-        return self._sizes.line(values)
+        return self._sizes.line(tuple(values))
+
+    def lowest(self, line: Line) -> int:
+        """What a line is at least, for all sizes that the computation is asked for."""
+        return self._sizes.lowest(line, self._least)
 
     # ----------------------------------------------------------------------------------------------------------- masks
     def count(self, line: Line) -> Any:
         """How many places of a padded dimension have meaning."""
         jnp = engine.jax().numpy
-        return jnp.asarray(self._size, jnp.int32) * np.int32(line[0]) + np.int32(line[1])
+        size = [jnp.asarray(one, jnp.int32) for one in self._size]
+        terms = [
+            product(powers, size) * np.int32(a) for a, powers in zip(line[:-1], self._sizes.powers, strict=False) if a
+        ]
+        return functools.reduce(operator.add, terms, np.int32(line[-1]))
 
     def present(self, length: int, line: Line) -> Any:
         """Which places of a dimension of ``length`` have meaning."""

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.xla import engine
-from anabranch.xla.padding.equations import Computation, Equation, Extents, Line, Rules, need
+from anabranch.xla.padding.equations import Computation, Equation, Extents, Rules, need
+from anabranch.xla.padding.sizes import Line
 
 rules = Rules()
 
@@ -181,9 +182,9 @@ def _slice(masked: Computation, equation: Equation, values: list[Any]) -> Sequen
         if line is None:
             need(out is None, equation, "along the batch")
         elif out is None and begin is None:
-            need(limits[0] <= line[0] * masked.least + line[1], equation, "along the batch")
+            need(limits[0] <= masked.lowest(line), equation, "along the batch")
         elif out is None and begin is not None:
-            need(begin[0] * masked.least + begin[1] >= 0, equation, "along the batch")
+            need(masked.lowest(begin) >= 0, equation, "along the batch")
         starts.append(np.int32(places[0]) if begin is None else masked.count(begin))
     if not moves:
         return masked.bind(equation, values)
@@ -203,7 +204,7 @@ def _dynamic_slice(masked: Computation, equation: Equation, values: list[Any]) -
         if line is None or out == line:
             continue
         length = equation.params["slice_sizes"][axis]
-        need(out is None and length <= line[0] * masked.least + line[1], equation, "along the batch")
+        need(out is None and length <= masked.lowest(line), equation, "along the batch")
         last = (masked.count(line) - length).astype(starts[axis].dtype)  # as far as a start is moved back into range
         starts[axis] = jnp.minimum(starts[axis], last)
     return [values[0], *starts]
@@ -217,7 +218,7 @@ def _dynamic_update_slice(masked: Computation, equation: Equation, values: list[
         if line == part:
             continue
         length = values[1].shape[axis]
-        fits = line is not None and part is None and length <= line[0] * masked.least + line[1]
+        fits = line is not None and part is None and length <= masked.lowest(line)
         need(fits, equation, "along the batch")
         assert line is not None
         last = (masked.count(line) - length).astype(starts[axis].dtype)  # as far as a start is moved back into range

@@ -134,7 +134,7 @@ def test_what_does_not_change_is_compiled_once(counts, monkeypatch):
 
 def test_a_shape_that_comes_back_gets_a_plan_of_its_own(counts, monkeypatch):
     monkeypatch.setattr(shape_families, "MOST_PLANS_OF_BATCHES", shape_families.MOST_PLANS)
-    monkeypatch.setattr(shape_families.Family, "_see_batch", lambda *_: None)  # as where batches cannot be padded
+    monkeypatch.setattr(shape_families.Family, "_see_batch", lambda *_: False)  # as where batches cannot be padded
     x = tf.placeholder(tf.float32, [None, 3])
     y = tf.reduce_sum(tf.tanh(x) * 2, 0)
     with session() as s:
@@ -424,12 +424,12 @@ def test_sizes_that_follow_the_batch_leave_it_padded():
 def test_a_shape_follows_the_batch_as_long_as_it_is_a_multiple_of_it():
     varying = shape_families.Varying()
     tensor = tf.placeholder(tf.float32, [None, None])
-    assert all(varying.follows(tensor, (3 * n, 7), n) for n in (4, 9, 2, 21))
-    assert not varying.follows(tensor, (10, 7), 5)
-    assert not varying.follows(tensor, (15, 7), 5)
+    assert all(varying.follows(tensor, (3 * n, 7), (n,)) for n in (4, 9, 2, 21))
+    assert not varying.follows(tensor, (10, 7), (5,))
+    assert not varying.follows(tensor, (15, 7), (5,))
     other = tf.placeholder(tf.float32, None)
-    assert varying.follows(other, (5,), 5)
-    assert not varying.follows(other, (5, 5), 5)
+    assert varying.follows(other, (5,), (5,))
+    assert not varying.follows(other, (5, 5), (5,))
 
 
 def test_shapes_with_plans_of_their_own_take_part_in_padding(counts):
