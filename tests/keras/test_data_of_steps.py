@@ -142,3 +142,19 @@ def test_a_model_without_inputs_takes_the_dicts_of_a_dataset() -> None:
         assert made.input_names == ["w", "x"]
         assert made.predict(features).shape == (3, 1)
         assert made.evaluate(data, steps=1, verbose=0) < 6.95
+
+
+def test_validation_on_a_sequence_begins_with_its_first_batch():
+    taken = []
+
+    class Pairs(tf.keras.utils.Sequence):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, i):
+            taken.append(i)
+            return X[4 * i : 4 * i + 4], X[4 * i : 4 * i + 4] + i
+
+    history = model().fit(X, X, epochs=3, verbose=0, validation_data=Pairs(), validation_steps=2).history
+    assert history["val_loss"] == [0.5] * 3
+    assert taken[:2] == [0, 1]

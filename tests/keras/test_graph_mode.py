@@ -309,11 +309,41 @@ def test_names_that_programs_import():
     assert tf.contrib.keras.models.Sequential is tf.keras.Sequential
 
 
-def test_what_tensorboard_does_not_write_is_refused(tmp_path):
-    for asked in ({"write_grads": True}, {"write_images": True}):
-        with pytest.raises(tf.errors.UnimplementedError, match="Expected: histograms of weights alone"):
-            tf.keras.callbacks.TensorBoard(str(tmp_path), histogram_freq=1, **asked)
-        tf.keras.callbacks.TensorBoard(str(tmp_path), **asked)
+def test_histograms_for_tensorboard(tmp_path):
+    """Each batch of validation has all summaries of the graph, under the names and steps of TensorFlow 1.15.5."""
+    model = tf.keras.Sequential(
+        [
+            L.Dense(2, kernel_initializer=tf.keras.initializers.Constant(0.1), input_shape=(5,), name="first"),
+            L.Dense(1, kernel_initializer=tf.keras.initializers.Constant(0.1), name="second"),
+        ]
+    )
+    tf.summary.scalar("own", tf.reduce_sum(model.output))
+    model.compile("sgd", "mse")
+    x, y = np.arange(20.0).reshape(4, 5) / 20, np.ones((4, 1))
+    board = tf.keras.callbacks.TensorBoard(
+        str(tmp_path), histogram_freq=2, write_graph=False, write_grads=True, write_images=True
+    )
+    model.fit(
+        x, y, batch_size=2, epochs=3, shuffle=False, validation_data=(x, y, np.ones(4)), callbacks=[board], **QUIET
+    )
+    found = {}
+    for event in tf.train.summary_iterator(str(next(tmp_path.iterdir()))):
+        for value in event.summary.value:
+            shown = value.histo.sum if value.HasField("histo") else value.image.height or value.simple_value
+            found.setdefault(value.tag.split("/image")[0], {})[event.step] = shown
+    assert [sorted(found[tag]) for tag in ("first_out", "second/bias_0_grad", "own")] == [[0, 1, 2, 3]] * 3
+    images = {"first/bias_0_1", "first/kernel_0_1", "second/kernel_0_1"}
+    of_weights = {
+        f"{layer}/{kind}_0{end}"
+        for layer in ("first", "second")
+        for kind in ("bias", "kernel")
+        for end in ("", "_grad")
+    }
+    assert set(found) == {"epoch_loss", "epoch_val_loss", "first_out", "second_out", "own"} | images | of_weights
+    weights = model.get_weights()
+    both = sum(found["second_out"][step] for step in (2, 3))
+    np.testing.assert_allclose(both, np.sum((x @ weights[0] + weights[1]) @ weights[2] + weights[3]), rtol=1e-5)
+    assert found["own"] == pytest.approx(found["second_out"], rel=1e-5)
 
 
 def test_a_layer_inside_of_a_layer_takes_a_weight_beside_tensors() -> None:

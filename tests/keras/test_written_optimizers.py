@@ -100,3 +100,15 @@ def test_targets_of_one_axis_become_a_column_as_tensors_too(fed):
         model.compile("sgd", "sparse_categorical_crossentropy")
         loss = model.test_on_batch(x, y) if fed else model.evaluate(tf.constant(x), tf.constant(y), steps=1, verbose=0)
         np.testing.assert_allclose(loss, np.log(4), rtol=1e-5)
+
+
+def test_adagrad_by_its_name_begins_at_zero():
+    """So its first step is as long as the rate, whatever the gradient."""
+    with tf.Graph().as_default(), tf.Session():
+        model = keras.Sequential([keras.layers.Dense(1, kernel_initializer="zeros", input_shape=(2,))])
+        model.compile("adagrad", "mse")
+        model.train_on_batch(np.array([[1.0, 3.0]]), np.ones((1, 1)))
+        np.testing.assert_allclose(np.ravel(model.get_weights()[0]), [0.001, 0.001], rtol=1e-4)
+        assert keras.optimizers.Adagrad().get_config()["initial_accumulator_value"] == 0.1
+        again = keras.optimizers.Adagrad.from_config(keras.optimizers.Adagrad(0.5).get_config())
+        assert again.get_config()["initial_accumulator_value"] == 0.1

@@ -240,6 +240,8 @@ class GraphSteps:
         self._weights: list[Any] | None = None
         self._losses: dict[bool, tuple[Any, list[Any]]] = {}
         self._functions: dict[Any, Any] = {}
+        self.beside_tests: Any = None
+        """A tensor that each step of a test gives besides, and the function that its values are handed to; or None."""
         self._added = [(metrics.Mean(name=name), value) for name, value in model._metric_tensors()]
 
     def _target(self, i: int) -> Any:
@@ -279,7 +281,8 @@ class GraphSteps:
         return self._losses[weighted]
 
     def _function(self, kind: str, weighted: bool) -> Any:
-        key = kind, weighted
+        beside = self.beside_tests[0] if kind == "test" and self.beside_tests is not None else None
+        key = kind, weighted, beside
         if key not in self._functions:
             model = self.model
             places = list(self.inputs)
@@ -288,7 +291,7 @@ class GraphSteps:
             if kind != "predict":
                 total, reported = self.loss(weighted)
                 places += [*self.fed_targets, *(self.weight_places() if weighted else [])]
-                outputs = [total, *reported]
+                outputs = [total, *reported, *([] if beside is None else [beside])]
             if kind == "train":
                 with tf.name_scope("training"):
                     taken = self.compiled.optimizer.get_updates(loss=total, params=self.params())
@@ -316,7 +319,10 @@ class GraphSteps:
         values = [*arrays, *([] if kind == "predict" else targets), *((weights or []) if weighted else [])]
         if has_phase:
             values.append(kind == "train")
-        return list(function(values))
+        results = list(function(values))
+        if kind == "test" and self.beside_tests is not None:
+            self.beside_tests[1](results.pop())
+        return results
 
 
 class EagerSteps:

@@ -14,6 +14,7 @@ import numpy as np
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract import hooks
+from anabranch.core.values import nest
 from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import state
 from anabranch.keras.v1.objects import Registry
@@ -227,7 +228,8 @@ class Optimizer(Written):
         Raises:
             ValueError: the loss does not depend on one of the weights in a way that can be differentiated.
         """
-        gradients = tf.gradients(loss, list(params))
+        params = nest.flatten(params)
+        gradients = tf.gradients(loss, params)
         for gradient, param in zip(gradients, params, strict=True):
             if gradient is None:
                 raise ValueError(

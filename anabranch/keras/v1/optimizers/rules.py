@@ -95,6 +95,11 @@ class Adagrad(Optimizer):
         self._options["initial_accumulator_value"] = initial_accumulator_value
         self.slots = {"accumulator": initial_accumulator_value}
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """The optimizer that a config describes, in TensorFlow 1.15 from 0 where it does not say: so by name, too."""
+        return super().from_config({"initial_accumulator_value": 0.0, **config}, custom_objects)
+
     def rule(self, gradient: Any, rate: Any, slots: dict[str, Any], kind: Any, var: Any) -> tuple[Any, dict[str, Any]]:
         """What is taken off a weight, and its new sum."""
         total = slots["accumulator"] + tf.square(gradient)
