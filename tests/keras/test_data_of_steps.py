@@ -158,3 +158,26 @@ def test_validation_on_a_sequence_begins_with_its_first_batch():
     history = model().fit(X, X, epochs=3, verbose=0, validation_data=Pairs(), validation_steps=2).history
     assert history["val_loss"] == [0.5] * 3
     assert taken[:2] == [0, 1]
+
+
+@pytest.mark.parametrize("loss", ["mae", "hinge", "logcosh", "poisson", "msle", "huber_loss", tf.keras.losses.Huber()])
+def test_targets_of_one_column_are_broadcast(loss):
+    made = tf.keras.Sequential([tf.keras.layers.Dense(3, "sigmoid", input_shape=(1,))])
+    made.compile("sgd", loss, metrics=["cosine_proximity"])
+    assert made.metrics_names == ["loss", "cosine_proximity"]
+    y = np.linspace(0.0, 1.0, 12)
+    given, whole = (made.test_on_batch(X, target)[0] for target in (y, np.repeat(y[:, np.newaxis], 3, 1)))
+    assert given == pytest.approx(whole, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["mse", "binary_crossentropy", "categorical_crossentropy"])
+def test_targets_of_another_shape_are_refused(loss):
+    made = tf.keras.Sequential([tf.keras.layers.Dense(3, "sigmoid", input_shape=(1,))])
+    made.compile("sgd", loss)
+    with pytest.raises(ValueError, match=r"A target array with shape \(12, 2\) was passed for an output of shape"):
+        made.fit(X, np.zeros((12, 2)), verbose=0)
+    words = "array of shape" if loss == "categorical_crossentropy" else "array with shape"
+    with pytest.raises(ValueError, match=rf"target {words} \(12, 1\)"):
+        made.fit(X, np.zeros(12), verbose=0)
+    with pytest.raises(ValueError, match="Found 12 input samples and 5 target samples"):
+        made.fit(X, np.zeros((5, 3)), verbose=0)

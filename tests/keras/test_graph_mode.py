@@ -268,7 +268,7 @@ def test_wrong_data():
     model.compile("sgd", "mse")
     with pytest.raises(ValueError, match=r"expected dense_input to have shape \(4,\) but got array with shape \(3,\)"):
         model.fit(X[:, :3], Y, **QUIET)
-    with pytest.raises(ValueError, match="should have the same number of samples"):
+    with pytest.raises(ValueError, match="Found 12 input samples and 3 target samples"):
         model.fit(X, Y[:3], **QUIET)
     with pytest.raises(ValueError, match=r"Unknown optimizer: nothing\nGiven: optimizer 'nothing'"):
         model.compile("nothing", "mse")

@@ -139,6 +139,9 @@ def huber_loss(y_true: Any, y_pred: Any, delta: float = 1.0) -> Any:
     return 0.5 * quadratic * quadratic + delta * (size - quadratic)
 
 
+registry.objects["huber_loss"] = huber_loss
+
+
 @registry.add()
 def logcosh(y_true: Any, y_pred: Any) -> Any:
     """Mean logarithm of the hyperbolic cosine of differences ``[batch]``."""

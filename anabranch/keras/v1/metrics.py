@@ -263,7 +263,11 @@ def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> A
     return tf.cast(tf.nn.in_top_k(y_pred, y_true, k), state.floatx())
 
 
-cosine_proximity = losses.cosine_similarity
+def cosine_proximity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
+    """Cosine of the angle of vectors, for each sample, under the name that TensorFlow 1.15 reports it by."""
+    return losses.cosine_similarity(y_true, y_pred, axis)
+
+
 mean_squared_error = mse = MSE = losses.mean_squared_error
 mean_absolute_error = mae = MAE = losses.mean_absolute_error
 mean_absolute_percentage_error = mape = MAPE = losses.mean_absolute_percentage_error

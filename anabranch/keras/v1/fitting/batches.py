@@ -104,6 +104,24 @@ def rows_of(arrays: Sequence[Any]) -> int:
     return sizes[0] if sizes else 0
 
 
+def check_samples(inputs: Sequence[Any], targets: Sequence[Any]) -> None:
+    """Refuse inputs and targets of different numbers of samples: ValueError."""
+    rows_of(inputs)
+    given, wanted = (sorted({int(array.shape[0]) for array in arrays}) for arrays in (targets, inputs))
+    if len(given) > 1:
+        raise ValueError(
+            "All target arrays (y) should have the same number of samples. Got array shapes: "
+            f"{[a.shape for a in targets]}\n"
+            + errors.message(f"targets of {given} samples", "one number of samples", "y[:n]")
+        )
+    if given and wanted and given != wanted:
+        raise ValueError(
+            "Input arrays should have the same number of samples as target arrays. "
+            f"Found {wanted[0]} input samples and {given[0]} target samples.\n"
+            + errors.message(f"{wanted[0]} inputs and {given[0]} targets", "one number of samples", "x[:n], y[:n]")
+        )
+
+
 def check_shapes(arrays: Sequence[Any], names: Sequence[str], shapes: Sequence[Any], what: str) -> None:
     """Refuse arrays that do not fit the model: ValueError."""
     for array, name, shape in zip(arrays, names, shapes, strict=True):

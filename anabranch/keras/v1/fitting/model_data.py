@@ -66,22 +66,42 @@ def standard(
 
 
 def _check_targets(model: Any, targets: list[Any], inputs: list[Any]) -> None:
-    shapes, functions = [], []
-    for i, target in zip(model._compiled.trained, targets, strict=True):
-        shape = K.int_shape(model.outputs[i])
-        function = getattr(model._compiled.losses[i], "fn", None)
-        known = getattr(function, "__module__", "").endswith("keras.v1.losses")
-        sparse = function is losses.sparse_categorical_crossentropy
-        shapes.append(((*shape[:-1], 1) if sparse else shape) if known and hasattr(target, "ndim") else None)
-        functions.append(function)
-    names = [model._compiled.names[i] for i in model._compiled.trained]
-    shapes = [
-        None if s is None or (f is losses.sparse_categorical_crossentropy and len(s) != t.ndim) else s
-        for s, f, t in zip(shapes, functions, targets, strict=True)
-    ]
-    batch_sources.check_shapes(targets, names, shapes, "target")
     if targets and all(hasattr(x, "shape") and not isinstance(x, tf.Tensor) for x in [*inputs, *targets]):
-        batch_sources.rows_of([*inputs, *targets])
+        batch_sources.check_samples(inputs, targets)
+    for i, target in zip(model._compiled.trained, targets, strict=True):
+        if not hasattr(target, "ndim"):
+            continue
+        loss = model._compiled.losses[i]
+        shape, function = K.int_shape(model.outputs[i]), getattr(loss, "fn", None)
+        if function is losses.categorical_crossentropy and target.shape[-1] == 1:
+            raise ValueError(
+                f"You are passing a target array of shape {target.shape} while using as loss "
+                "`categorical_crossentropy`. `categorical_crossentropy` expects targets to be binary matrices (1s and "
+                "0s) of shape (samples, classes).\n"
+                + errors.message(
+                    f"targets of shape {target.shape}",
+                    f"targets of shape {shape}",
+                    "to_categorical(y), or the loss 'sparse_categorical_crossentropy' for numbers of classes",
+                )
+            )
+        if function in _OF_EQUAL_SHAPES:
+            pairs = zip(target.shape[1:], shape[1:], strict=False)
+            if any(known is not None and known != given for given, known in pairs):
+                raise ValueError(
+                    f"A target array with shape {target.shape} was passed for an output of shape {shape} while using "
+                    f"as loss `{loss.name}`. This loss expects targets to have the same shape as the output.\n"
+                    + errors.message(f"targets of shape {target.shape}", f"targets of shape {shape}", "np.reshape")
+                )
+        sparse = function is losses.sparse_categorical_crossentropy
+        wanted = (*shape[:-1], 1) if sparse else shape[:1] + (None,) * (len(shape) - 1)  # others may be broadcast
+        if getattr(function, "__module__", "").endswith("keras.v1.losses") and not (
+            sparse and len(wanted) != target.ndim
+        ):
+            batch_sources.check_shapes([target], [model._compiled.names[i]], [wanted], "target")
+
+
+_OF_EQUAL_SHAPES = (losses.mean_squared_error, losses.binary_crossentropy, losses.categorical_crossentropy)
+"""Losses that TensorFlow 1.15 refuses targets of other shapes for; with others these are broadcast."""
 
 
 def source(

@@ -77,7 +77,11 @@ class TensorBoard(Callback):
                 raise errors.UnimplementedError(
                     None,
                     None,
-                    errors.message("TensorBoard(histogram_freq=...) on several replicas", "one", "histogram_freq=0"),
+                    errors.message(
+                        "TensorBoard(histogram_freq=...) for a model on several replicas",
+                        "a model on one device",
+                        "histogram_freq=0",
+                    ),
                 )
             self._add_summaries()
         self.merged = tf.summary.merge_all()
