@@ -233,6 +233,12 @@ class _Trace:
         self.bound = reviver.objects.bound(name)
         self._function: Function | None = None
 
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """The variables that it captures."""
+        nodes, reviver = self._reviver.objects.nodes, self._reviver
+        return tuple([reviver.item(node) for node in self.bound if nodes[node].WhichOneof("kind") == "variable"])
+
     def call(self, tensors: list[Any]) -> Any:
         """The results for tensors."""
         if self._function is None:
@@ -341,6 +347,47 @@ def _fits(structure: Any, given: Any, convert: bool, tensors: list[Any]) -> bool
     return bool(structure == given)
 
 
+class RevivedTrace:
+    """A trace of a function of a loaded model: called with tensors in its structure, it gives those of its results.
+
+    Args:
+        trace: the trace.
+    """
+
+    def __init__(self, trace: _Trace) -> None:
+        self._trace = trace
+
+    @property
+    def structured_input_signature(self) -> Any:
+        """Arguments and named arguments, as `TensorSpec`."""
+        return self._trace.arguments
+
+    @property
+    def structured_outputs(self) -> Any:
+        """The results, as `TensorSpec`."""
+        return self._trace.results
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """The variables of the model that it uses."""
+        return self._trace.variables
+
+    @property
+    def trainable_variables(self) -> tuple[Any, ...]:
+        """Those of them that optimizers change."""
+        return tuple([variable for variable in self.variables if variable.trainable])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The results for these arguments."""
+        tensors: list[Any] = []
+        wanted, wanted_names = self._trace.arguments
+        if not (_fits(wanted, args, True, tensors) and _fits(wanted_names, kwargs, True, tensors)):
+            raise TypeError(
+                errors.message(f"the arguments {args} and {kwargs}", f"{self._trace.arguments}", "tensors like these")
+            )
+        return self._trace.call(tensors)
+
+
 class RevivedFunction:
     """A function of a loaded model, with the traces that were saved of it.
 
@@ -358,9 +405,9 @@ class RevivedFunction:
         self._keywords = dict(getattr(parameters, "kwonlydefaults", None) or {})
 
     @property
-    def concrete_functions(self) -> list[Any]:
-        """What it can be called with: ``(args, kwargs)`` of each trace."""
-        return [trace.arguments for trace in self._traces]
+    def concrete_functions(self) -> list[RevivedTrace]:
+        """Its traces."""
+        return [RevivedTrace(trace) for trace in self._traces]
 
     def _bound(self, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         named = {**self._keywords, **kwargs}
@@ -388,13 +435,13 @@ class RevivedFunction:
             "Could not find matching function to call loaded from the SavedModel.\n"
             + errors.message(
                 f"the arguments {values} and {named}",
-                f"one of {self.concrete_functions}",
+                f"one of {[trace.arguments for trace in self._traces]}",
                 "arguments of a saved trace; save the model with a trace for these",
             )
         )
 
 
-class RevivedSignature:
+class RevivedSignature(RevivedTrace):
     """A signature of a loaded model: tensors by name give tensors by name.
 
     Args:
@@ -403,17 +450,8 @@ class RevivedSignature:
     """
 
     def __init__(self, trace: _Trace, names: list[str]) -> None:
-        self._trace, self._names = trace, names
-
-    @property
-    def structured_input_signature(self) -> Any:
-        """Arguments and named arguments, as `TensorSpec`."""
-        return self._trace.arguments
-
-    @property
-    def structured_outputs(self) -> Any:
-        """The results, as `TensorSpec`."""
-        return self._trace.results
+        super().__init__(trace)
+        self._names = names
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves = _leaves(self._trace.arguments)
@@ -433,4 +471,4 @@ class RevivedSignature:
         return self._trace.call(tensors)
 
 
-__all__ = ["RevivedFunction", "RevivedObject", "RevivedSignature", "revive"]
+__all__ = ["RevivedFunction", "RevivedObject", "RevivedSignature", "RevivedTrace", "revive"]

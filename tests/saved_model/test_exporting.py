@@ -63,6 +63,13 @@ def test_functions_come_back_with_structures_variables_and_tables(folder):
     assert tf.function(lambda x: loaded.apply(x)["y"])(tf.ones([1, 2])).numpy().tolist() == [[1, 2, 3]]
     with pytest.raises(ValueError, match="Could not find matching function to call loaded from the SavedModel"):
         loaded.apply(tf.ones([1, 2]), tf.ones([1, 2]))
+    for trace in (*loaded.apply.concrete_functions, loaded.signatures["serving_default"]):
+        assert [one is w for one in trace.trainable_variables] == [True]
+        assert set(trace.variables) <= {w, calls}
+    (trace, *_) = loaded.apply.concrete_functions
+    assert trace(tf.ones([1, 2]))["y"].numpy().tolist() == [[1, 2, 3]]
+    with pytest.raises(TypeError, match=r"Given: the arguments \(\) and \{\}"):
+        trace()
 
 
 def test_a_program_of_graphs_serves_the_signatures(folder):

@@ -119,7 +119,8 @@ class _Cosine(LearningRateSchedule):
 
     def __call__(self, step: Any) -> Any:
         rate, *others = (getattr(self, name) for name in self._names[:-1])
-        return getattr(tf.train, self.function)(rate, step, *others)
+        computed = getattr(tf.train, self.function)(rate, step, *others)
+        return computed() if callable(computed) else computed  # a function of the step where ops run at once
 
 
 @registry.add()
