@@ -112,6 +112,8 @@ def _resolve(prefix: str, name: str) -> Any:
         if not is_part and full not in _namespaces():
             raise _unknown(prefix, name)
         found = _import(f"{PACKAGE}.{full}")
+    if f"{PACKAGE}.ops.array" in sys.modules:  # a library loads the families that it needs, and its tensors are whole
+        _import(f"{PACKAGE}.ops.shared.operators")
     home = _import(f"{PACKAGE}.{prefix}" if prefix else PACKAGE)
     setattr(home, name, found)
     return found

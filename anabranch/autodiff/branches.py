@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anabranch.autodiff import branch_slices
+from anabranch.autodiff import branch_slices, counts
 from anabranch.autodiff import gradients as walks
 from anabranch.autodiff.control_flow import (
     bind,
@@ -32,6 +32,7 @@ from anabranch.core.graph.body import Body
 from anabranch.core.graph.build import build, build_operation
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.random_seed import OperationCount, in_function
 from anabranch.core.values import dtypes, shapes
 
 
@@ -45,6 +46,7 @@ def _differentiate(op: Operation, grads: Sequence[Any], wanted: Sequence[bool], 
     if not given or not asked:
         return []
     parts = []
+    count = OperationCount()
     for use in uses:
         body = graph.new_body(f"{use.attr}_grad")
         ys = [use.body.outputs[i] for i in given]
@@ -53,6 +55,7 @@ def _differentiate(op: Operation, grads: Sequence[Any], wanted: Sequence[bool], 
     kept = [n for n in range(len(asked)) if any(part.gradients[n] is not None for part in parts)]
     if not kept:
         return []
+    counted = counts.of_conditional(op, parts, len(given), kept)
     structure: list[Any] = []
     dense_shapes: list[Any] = []
     for n in kept:
@@ -87,6 +90,8 @@ def _differentiate(op: Operation, grads: Sequence[Any], wanted: Sequence[bool], 
         if known is not None:
             gradient = IndexedSlices(gradient.values, gradient.indices, known)
         input_gradients[first + asked[n]] = gradient
+    if op.role is Role.CONDITIONAL and not in_function():
+        count.set(counted)
     return input_gradients
 
 

@@ -32,6 +32,7 @@ from anabranch.core.graph.convert import constant
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.values import dtypes, shapes
+from anabranch.ops.shared import gradient_counts
 
 _METADATA = frozenset((Role.LIST_LENGTH, Role.LIST_SHAPE))
 """Roles of ops that look only at the size of a list, and so count as looking at a shape."""
@@ -79,6 +80,9 @@ class Differentiated:
     body: Body
     gradients: list[Any]
     """For each argument of the forward body that was asked for, its gradient in the body, or None."""
+    counted: int = 0
+    """What seeds count of it so far, but for what comes in from outside and from the forward body."""
+    asked: gradient_counts.Asked = dataclasses.field(default_factory=gradient_counts.Asked)
 
 
 def differentiate_body(
@@ -88,8 +92,11 @@ def differentiate_body(
     body.forward = forward
     graph = forward.graph
     with graph.building(body), graph.control_dependencies(None):
-        gradients = walks.Walk(graph, ys, xs, options, within=forward).run_from(starts)
-    return Differentiated(body, gradients)
+        before = graph._last_id - len(body.captures)
+        walk = walks.Walk(graph, ys, xs, options, within=forward)
+        gradients = walk.run_from(starts)
+        counted = graph._last_id - len(body.captures) - before
+    return Differentiated(body, gradients, counted, walk.asked or gradient_counts.Asked())
 
 
 def zeros_for(body: Body, arg: Tensor) -> Tensor:

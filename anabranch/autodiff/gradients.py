@@ -248,6 +248,7 @@ class Walk:
         self.graph = graph
         self.options = options
         self.within = within
+        self.asked: gradient_counts.Asked | None = None if within is None else gradient_counts.Asked()
         self.captured: dict[Body, dict[Tensor, Tensor]] = {}
         """By body: argument -> the outer tensor that it captures."""
         self.reads = {} if within is not None else _reads((*xs, *options.stops))
@@ -393,6 +394,8 @@ class Walk:
                 returned = hooks.control_flow_gradient(op, grads, wanted, self.options)
             else:
                 number = None if rule.of_user else gradient_counts.operations(op, grads)
+                if self.asked is not None:
+                    self.asked.note(op)
                 with contextlib.nullcontext() if number is None else counted_as(number):
                     returned = registry.call(rule, op, grads)
             input_gradients = checked(op, rule, returned, len(inputs))

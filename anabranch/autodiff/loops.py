@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.autodiff import counts, registry
 from anabranch.autodiff import gradients as walks
-from anabranch.autodiff import registry
 from anabranch.autodiff.branch_slices import dense_shape
 from anabranch.autodiff.control_flow import (
     dense_for,
@@ -48,6 +48,7 @@ from anabranch.core.graph.convert import constant
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.passing import origin, passed
+from anabranch.core.graph.random_seed import OperationCount, in_function
 from anabranch.core.values import dtypes, shapes
 
 NO_GRADIENT = "_no_gradient"
@@ -141,6 +142,7 @@ class _Loop:
         taking_part = self.taking_part
         if not any(self.wanted[i] for i in taking_part if i < len(self.wanted)):
             return self._cut_off()
+        count = OperationCount()
         graph, forward = self.graph, self.forward
         body = graph.new_body("while_grad_body")
         body.forward = forward
@@ -153,7 +155,9 @@ class _Loop:
             args = {i: self._argument(i) for i in taking_part if not self.invariant[i]}
         ys = [forward.outputs[i] for i in args]
         xs = [forward.args[i] for i in taking_part]
-        gradients = differentiate_body(forward, body, ys, list(args.values()), xs, self.options).gradients
+        result = differentiate_body(forward, body, ys, list(args.values()), xs, self.options)
+        gradients = result.gradients
+        counted = counts.of_loop(self.op, self.grads, taking_part, result)
         with graph.building(body), graph.control_dependencies(None):
             following = build("AddV2", counter, constant(1, dtypes.int32, name="one"), name="next_counter")
             for i, gradient in zip(taking_part, gradients, strict=True):
@@ -171,7 +175,10 @@ class _Loop:
         move_shapes(body)
         self._bring_in()
         prune(body)
-        return self._make([args[i] for i in self.summed])
+        made = self._make([args[i] for i in self.summed])
+        if not in_function():
+            count.set(counted)
+        return made
 
     def _argument(self, index: int) -> Tensor:
         """The argument of the gradient body for the gradient with respect to a variable."""

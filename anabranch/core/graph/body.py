@@ -177,7 +177,10 @@ class Body:
     def _intermediate(self, tensor: Tensor) -> Tensor:
         intermediate = self.intermediates.get(tensor)
         if intermediate is None:
+            before, captured = len(self.operations), len(self.captures)
             intermediate = self.intermediates[tensor] = _find_intermediate(self, tensor)
+            if len(self.captures) == captured:  # what it counts as is said where the gradient is
+                self.graph._count(before - len(self.operations))
         return intermediate
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.random_seed import counted_as
 from anabranch.core.graph.sparse_tensor import SparseTensor
 from anabranch.core.graphdef.function_def import implied_control_outputs
 from anabranch.core.values import dtypes, nest
@@ -40,7 +41,8 @@ def local(body: Body, tensor: Tensor) -> Tensor:
     """What a body returns for a tensor: captured if it is of another body, read if it is a reference."""
     tensor = body.capture(tensor)
     if tensor.dtype.is_ref:
-        tensor = build("Identity", tensor)
+        with counted_as(0):  # TensorFlow's comes in as what was read
+            tensor = build("Identity", tensor)
     return tensor
 
 

@@ -88,7 +88,6 @@ class _Rows:
 
     def row(self, index: Any) -> Any:
         """The structure with a row of each tensor."""
-        count_more(len(self.arrays))  # an array comes in as two tensors
         return self._packed([array.read(index) for array in self.arrays])
 
     def _packed(self, leaves: Sequence[Any]) -> Any:
@@ -192,7 +191,7 @@ def map_fn(
                 "dtype" if dtype is not None else "elems",
                 "dtype=<a structure like the value of fn>",
             )
-            count_more(len(values) - isinstance(rows.count, Tensor))  # each array's handle; the count comes in once
+            count_more(-isinstance(rows.count, Tensor))  # the count comes in once
             return i + 1, [array.write(i, value) for array, value in zip(arrays_so_far, values, strict=True)]
 
         _, arrays_filled = while_loop(
@@ -296,7 +295,7 @@ def scan(
                 "initializer=<a structure like the value of fn>",
             )
             arrays_so_far = [array.write(i, value) for array, value in zip(arrays_so_far, leaves, strict=True)]
-            count_more(len(leaves) - (isinstance(rows.count, Tensor) and not reverse))
+            count_more(-(isinstance(rows.count, Tensor) and not reverse))
             return (i - 1 if reverse else i + 1), leaves, arrays_so_far
 
         if reverse:

@@ -32,7 +32,7 @@ from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import control_dependencies, name_scope
-from anabranch.core.graph.random_seed import counted_as
+from anabranch.core.graph.random_seed import count_more, counted_as
 from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.dtypes import DType
 from anabranch.core.values.shapes import RawShape
@@ -118,6 +118,7 @@ class TensorArray:
         self._accumulates = False
         self._written: frozenset[int] = frozenset()
         self._reads: dict[int, Any] = {}
+        self._entered = {_place()}
         shape = shapes.as_raw(element_shape)
         self._element_shape = _ElementShape(shape, bool(infer_shape) or shape is not None)
         self._size: Any = None
@@ -212,11 +213,19 @@ class TensorArray:
         array._flow, array._reads, array._written = flow, {}, frozenset()
         return array
 
+    def _enter(self) -> None:
+        """Count the handle, which comes into a loop or a branch of TensorFlow's beside the flow; for seeds."""
+        place = _place()
+        if place is not None and place.of_control_flow and place not in self._entered:
+            self._entered.add(place)
+            count_more(1)
+
     # -- elements -----------------------------------------------------------------------------------------------------
     def read(self, index: Any, name: str | None = None) -> Tensor:
         """The element at ``index``."""
         with name_scope(name, "TensorArrayRead", [self._flow, index]):
             position = convert_to_tensor(index, dtypes.int32, name="index")
+            self._enter()
             with counted_as(1):
                 value = self._get(position)
             if self._clear_after_read:
@@ -258,6 +267,7 @@ class TensorArray:
             self._element_shape.see(item._shape, self._name)
             position = convert_to_tensor(index, dtypes.int32, name="index")
             place = _constant(position)
+            self._enter()
             target = self._flow
             if self._accumulates:
                 target = build("TensorListReserve", shape_operand(None), self.size(), element_dtype=self._dtype)
@@ -460,6 +470,12 @@ class TensorArray:
 
     def __repr__(self) -> str:
         return f"<tf.TensorArray {self._name!r} dtype={self._dtype.name} element_shape={self.element_shape}>"
+
+
+def _place() -> Any:
+    """The body that is being built; None where ops run at once."""
+    builder: Any = current_builder()
+    return builder.current_body if builder.defers else None
 
 
 def _check_arguments(

@@ -32,6 +32,47 @@ def operations(op: Any, grads: Sequence[Any]) -> int | None:
     return count(op, grads) if callable(count) else count
 
 
+class Asked:
+    """What TensorFlow's rules for the ops of a loop take of the forward loop, besides what the rules here take."""
+
+    def __init__(self) -> None:
+        self.shapes = 0
+        """Shapes that are not known."""
+        self.operands: set[Any] = set()
+        self.outside: set[Any] = set()
+        """Operands that are not of the loop in TensorFlow."""
+        self.arrays: set[Any] = set()
+        """Lists that elements are read from or written to, as they were first: TensorFlow's arrays."""
+
+    def note(self, op: Any) -> None:
+        """Note what the rule for ``op`` takes."""
+        unknown = [not _is_static(x._shape) for x in op.inputs]
+        if op.type in _BROADCASTS:
+            self.shapes += 2 * any(unknown)
+        elif op.type in _QUOTIENTS:
+            self.shapes += sum(unknown)
+        elif op.type == "ConcatV2" and any(unknown):  # the shapes are the results of one operation
+            self.operands.update(op.inputs)
+        elif op.type == "Select" and unknown[1]:  # zeros like it, and zeros themselves are of outside there
+            maker = op.inputs[1]._maker
+            if maker is not None and maker.type == "ZerosLike":
+                self.outside.add(op.inputs[1])
+            else:
+                self.operands.add(op.inputs[1])
+        elif op.type in _SHAPES:
+            self.shapes += _SHAPES[op.type] * unknown[0]
+        if op.type == "GatherV2" and constant_value(op.inputs[2]) != 0:
+            self.operands.add(op.inputs[2])
+        if op.type in ("Sum", "Mean") and unknown[0] and not _is_whole(op):
+            self.operands.add(op.inputs[1])
+        self.operands.update(op.inputs[index] for index in _OPERANDS.get(op.type, ()))
+        if op.type in ("TensorListGetItem", "TensorListSetItem"):
+            array = op.inputs[0]
+            while array._maker is not None and array._maker.type == "TensorListSetItem":
+                array = array._maker.inputs[0]
+            self.arrays.add(array)
+
+
 def behind_gate(op: Any) -> int:
     """How many gradients more than the rule here TensorFlow's returns: each passes a gate by an operation."""
     if op.type == "TopKV2":
@@ -108,10 +149,15 @@ def _select(op: Any, grads: Sequence[Any]) -> int:
     return 2 + _zeros_like(op.inputs[1])
 
 
+def _is_whole(op: Any) -> bool:
+    shape, axes = op.inputs[0]._shape, constant_value(op.inputs[1])
+    return shape is not None and axes is not None and np.array_equal(axes, np.arange(len(shape)))
+
+
 def _sum(op: Any, grads: Sequence[Any]) -> int:
     shape, axes = op.inputs[0]._shape, constant_value(op.inputs[1])
     if shape is not None and axes is not None:
-        if np.array_equal(axes, np.arange(len(shape))):
+        if _is_whole(op):
             return 4
         if _is_static(shape):
             wide = axes.dtype != np.int32
@@ -176,6 +222,33 @@ def _small_zeros(number: int) -> Callable[[Any, Sequence[Any]], int]:
     return lambda op, grads: number + _zeros_like(op.inputs[0])
 
 
+_BROADCASTS = frozenset(("Add", "AddV2", "Sub", "Mul"))
+_QUOTIENTS = frozenset(("Div", "RealDiv", "DivNoNan", "Pow", "Maximum", "Minimum", "SquaredDifference", "FloorMod"))
+_SHAPES = {
+    "Reshape": 1,
+    "ExpandDims": 1,
+    "Squeeze": 1,
+    "BroadcastTo": 1,
+    "StridedSlice": 1,
+    "Slice": 2,
+    "Pad": 1,
+    "PadV2": 1,
+    "Tile": 1,
+    "GatherV2": 1,
+    "Sum": 1,
+    "Mean": 2,
+}
+_OPERANDS = {
+    "Transpose": (1,),
+    "Pad": (1,),
+    "PadV2": (1,),
+    "Slice": (1,),
+    "StridedSlice": (1, 2, 3),
+    "Tile": (1,),
+    "GatherV2": (1,),
+    "ConcatV2": (-1,),
+    "Split": (0,),
+}
 _BATCH_NORMALIZATIONS = frozenset(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"))
 
 _COUNTS: dict[str, Any] = {
@@ -235,6 +308,12 @@ _COUNTS: dict[str, Any] = {
     "BroadcastTo": 4,
     "ExtractImagePatches": 97,
     "TopKV2": 43,
+    "TensorListStack": 3,
+    "TensorListGather": 3,
+    "TensorListFromTensor": 3,
+    "TensorListScatterV2": 3,
+    "TensorListSetItem": 3,
+    "TensorListGetItem": 3,
     # windows
     "Conv2D": _convolution,
     # losses

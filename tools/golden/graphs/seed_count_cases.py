@@ -158,9 +158,99 @@ def calls(tf):
     return found
 
 
+def loops(tf):
+    """Gradients through loops and conditionals, and arrays in loops."""
+    feed, real, cells = tf.placeholder, tf.float32, tf.nn.rnn_cell
+
+    def variable():
+        return tf.get_variable("v", [3])
+
+    def through(step, size=2):
+        """The gradient of a loop of `step`."""
+        x = feed(real, [size, 3])
+        return tf.gradients(tf.while_loop(lambda i, a: i < 5, lambda i, a: (i + 1, step(a)), [0, x])[1], x)
+
+    def with_variable(step):
+        x, v = feed(real, [3]), variable()
+        return tf.gradients(tf.while_loop(lambda i, a: i < 5, lambda i, a: (i + 1, step(a, v)), [0, x])[1], [x, v])
+
+    def arrays(differentiate):
+        x = feed(real, [5, 3])
+        read, written = tf.TensorArray(real, 5).unstack(x), tf.TensorArray(real, 5)
+        _, written = tf.while_loop(
+            lambda i, a: i < 5, lambda i, a: (i + 1, a.write(i, read.read(i) * 2.0)), [0, written]
+        )
+        stacked = written.stack()
+        return tf.gradients(stacked, x) if differentiate else stacked
+
+    def network(kind, size=2, lengths=False, final=False):
+        x = feed(real, [size, 5, 3])
+        outputs, state = tf.nn.dynamic_rnn(
+            kind(4), x, dtype=real, sequence_length=feed(tf.int32, [size]) if lengths else None
+        )
+        return tf.gradients(state if final else outputs, tf.trainable_variables())
+
+    def chosen(first, second):
+        x, v = feed(real, [3]), variable()
+        return tf.gradients(tf.cond(feed(tf.bool, []), lambda: first(x, v), lambda: second(x, v)), [x, v])
+
+    def normalized(*shape):
+        layer = tf.layers.batch_normalization(feed(real, shape), training=feed(tf.bool, []))
+        return tf.gradients(layer, tf.trainable_variables())
+
+    def folded(function):
+        x = feed(real, [5, 3])
+        return tf.gradients(function(x), x)
+
+    steps = {
+        "mul": lambda a: a * 2.0,
+        "square": tf.square,
+        "product": lambda a: a * a,
+        "sigmoid": tf.sigmoid,
+        "softmax": tf.nn.softmax,
+        "concat": lambda a: tf.concat([a[:, 1:], a[:, :1]], 1),
+        "where": lambda a: tf.where(a > 0, a, a * 2),
+        "gather": lambda a: tf.gather(a, [2, 1, 0], axis=1),
+        "reshape": lambda a: tf.reshape(tf.reshape(a, [-1]), tf.shape(a)),
+        "maximum": lambda a: tf.maximum(a, 0.0),
+        "quotient": lambda a: a / 2.0,
+        "transpose": lambda a: tf.transpose(tf.transpose(a)),
+        "split": lambda a: tf.concat(tf.split(a, 3, 1), 1),
+        "pad": lambda a: tf.pad(a[:, :2], [[0, 0], [0, 1]]),
+        "tile": lambda a: tf.tile(a[:, :1], [1, 3]),
+        "squeeze": lambda a: tf.squeeze(tf.expand_dims(a, 0), 0),
+        "branch": lambda a: tf.cond(a[0, 0] < 2, lambda: a * 2.0, lambda: a),
+        "inner loop": lambda a: tf.while_loop(lambda j, b: j < 3, lambda j, b: (j + 1, b * 2.0), [0, a])[1],
+    }
+    found = {
+        "arrays in a loop": lambda: arrays(False),
+        "gradient of arrays in a loop": lambda: arrays(True),
+        "gradient of a loop, variable": lambda: with_variable(lambda a, v: a * v),
+        "gradient of a loop, bias": lambda: with_variable(lambda a, v: tf.tanh(a) + v),
+        "gradient of cond": lambda: chosen(lambda x, v: x * v, lambda x, v: x),
+        "gradient of cond, variable": lambda: chosen(lambda x, v: x * v, lambda x, v: v),
+        "gradient of cond, norm": lambda: normalized(2, 3),
+        "gradient of cond, fused norm": lambda: normalized(2, 4, 4, 3),
+        "gradient of map_fn": lambda: folded(lambda x: tf.map_fn(lambda row: row * 2.0, x)),
+        "gradient of scan": lambda: folded(lambda x: tf.scan(lambda a, row: a * row, x)),
+        "gradient of foldl": lambda: folded(lambda x: tf.foldl(lambda a, row: a * row, x)),
+    }
+    for name, step in steps.items():
+        found["gradient of a loop, " + name] = lambda f=step: through(f)
+        if name not in ("branch", "inner loop"):
+            found["gradient of a loop, any " + name] = lambda f=step: through(f, None)
+    for kind in (cells.LSTMCell, cells.GRUCell, cells.BasicRNNCell):
+        for size in (2, None):
+            for lengths in (False, True):
+                name = f"gradient of {kind.__name__}, {size or 'any'}{', lengths' * lengths}"
+                found[name] = lambda k=kind, s=size, n=lengths: network(k, s, n)
+    found["gradient of a final state"] = lambda: network(cells.LSTMCell, final=True)
+    return found
+
+
 def cases(tf):
     """All of them."""
-    found = calls(tf)
+    found = {**calls(tf), **loops(tf)}
     for name, function in images(tf).items():
         for shape_name, shape in SHAPES.items():
             for kind in (tf.float32, tf.uint8):
