@@ -30,7 +30,9 @@ from anabranch.core import errors
 from anabranch.core.cache import Cache, Listed
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.graph import Graph
+from anabranch.core.graph.operation import Operation
 from anabranch.core.protos.config_pb2 import ConfigProto
+from anabranch.runtime import portable_plan, step_stats
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.worker import LocalStep, OnToken, RegisteredStep
 from anabranch.train.cluster_spec import ClusterSpec
@@ -248,7 +250,19 @@ class ClusterWorker:
         )
 
     def describe_partitions(self, registered: RegisteredStep, values: Sequence[Any], run_metadata: Any) -> None:
-        """Leave a RunMetadata empty, as :meth:`run` does."""
+        """Put the ops of a step into a RunMetadata, a GraphDef for each device of each task; what a part takes from
+        others stands there as placeholders. A step that could not be cut leaves it empty.
+        """
+        bound = self._bound.get(registered.number, registered.step.graph._changes)
+        placed: dict[tuple[str, str], Operation] = {}
+        for piece in bound.pieces if bound is not None else ():
+            for op in portable_plan.unpack(piece.data).graph.get_operations():
+                fields = device_names.parse(op._device)
+                device = f"{piece.task}/device:{fields.device_type or 'CPU'}:{fields.device_index or 0}"
+                before = placed.setdefault((device, op.name), op)
+                if before.type == "Placeholder":  # another piece of the task computes it
+                    placed[device, op.name] = op
+        step_stats.fill_partitions(run_metadata, [(op, device) for (device, _), op in placed.items()])
 
     def explain(self, registered: RegisteredStep, values: Sequence[Any]) -> str:
         """Say which pieces a step is, and what goes from one to another."""

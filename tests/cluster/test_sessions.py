@@ -145,6 +145,11 @@ def test_a_traced_step_says_what_ran_on_which_task(cluster):
         nodes = {entry.device: [node.node_name for node in entry.node_stats] for entry in metadata.step_stats.dev_stats}
         assert "Sum" in nodes["/job:worker/replica:0/task:1/device:CPU:0"]
         assert "/job:ps/replica:0/task:1/device:CPU:0" in nodes
+        session.run(total, options=tf.RunOptions(output_partition_graphs=True), run_metadata=metadata)
+        parts = {part.node[0].device: {node.name: node.op for node in part.node} for part in metadata.partition_graphs}
+        assert parts["/job:ps/replica:0/task:1/device:CPU:0"]["v"] == "VariableV2"
+        assert parts["/job:worker/replica:0/task:1/device:CPU:0"]["Sum"] == "Sum"
+        assert len(parts) == 2
 
 
 def test_reset_clears_containers_by_name(cluster):
