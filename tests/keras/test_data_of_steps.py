@@ -181,3 +181,14 @@ def test_targets_of_another_shape_are_refused(loss):
         made.fit(X, np.zeros(12), verbose=0)
     with pytest.raises(ValueError, match="Found 12 input samples and 5 target samples"):
         made.fit(X, np.zeros((5, 3)), verbose=0)
+
+
+def test_the_loss_of_batches_of_several_sizes(where):
+    """Where ops run at once training on a dataset weighs batches by their samples, as TensorFlow 1.15.5 does."""
+    given = tf.data.Dataset.from_tensor_slices((X, X + X)).batch(8)
+    first, second = np.mean(X[:8] ** 2), np.mean(X[8:] ** 2)
+    over_batches, over_samples = (first + second) / 2, (8 * first + 4 * second) / 12
+    history = model().fit(given, verbose=0).history
+    assert history["loss"] == pytest.approx([over_samples if where == "eager" else over_batches])
+    assert model().evaluate(given, verbose=0) == pytest.approx(over_batches)
+    assert isinstance(model().predict_on_batch(X), tf.Tensor if where == "eager" else np.ndarray)

@@ -469,9 +469,10 @@ class Model(Network):
         return single(values)
 
     def predict_on_batch(self, x: Any) -> Any:
-        """The outputs for a batch, as arrays."""
+        """The outputs for a batch: arrays, and where ops run at once tensors, as in TensorFlow 1.15."""
         inputs, _, _ = model_data.standard(self, x, kind="predict")
-        return single(self._run("predict", [[_evaluated(a) for a in inputs], []]))
+        outputs = self._run("predict", [[_evaluated(a) for a in inputs], []])
+        return single([tf.convert_to_tensor(output) for output in outputs] if state.is_eager() else outputs)
 
     def fit_generator(
         self,

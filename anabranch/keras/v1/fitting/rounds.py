@@ -97,11 +97,12 @@ def train(
 def run(model: Any, kind: str, data: Any, names: list[str], running: Any) -> dict[str, Any]:
     """One round over all batches: the loss of all of them, and the metrics after the last one, by name.
 
-    The loss is the mean over samples where their number is known, and in training on a sequence or generator; else over
-    batches.
+    The loss is the mean over samples where their number is known, and in training on a sequence or generator, or on a
+    dataset where ops run at once; else over batches.
     """
     model.reset_states_of_epoch()
-    by_sample = data.samples is not None or (kind == "train" and isinstance(data, Batches) and not data.is_dataset)
+    weighs = isinstance(data, Batches) and (not data.is_dataset or state.is_eager())
+    by_sample = data.samples is not None or (kind == "train" and weighs)
     total, weight = 0.0, 0
     values: list[Any] = []
     for step, (size, batch) in enumerate(data.batches()):
