@@ -313,7 +313,21 @@ def _tripled(images: Tensor, scope: str) -> Tensor:
 
 @public("image.per_image_standardization", "image.per_image_whitening")
 def per_image_standardization(image: Any) -> Tensor:
-    """Each image less its mean, divided by its deviation, but at least by one over the root of its size."""
+    """Each image less its mean, divided by its deviation, but at least by one over the root of its size.
+
+    Args:
+        image: ``[..., height, width, channels]``, of any numbers.
+
+    Returns:
+        float32 of the same shape, of integers, too.
+
+    Example:
+        >>> import anabranch as tf
+        >>> image = tf.constant([[[0], [2]], [[0], [2]]], tf.uint8)
+        >>> tf.Session().run(tf.image.per_image_standardization(image))[..., 0]
+        array([[-1.,  1.],
+               [-1.,  1.]], dtype=float32)
+    """
     image = convert_to_tensor(image, name="image")
     converted = image.dtype.base not in (dtypes.float16, dtypes.float32)
     number = count_check(image) + (31 if converted else 22)
