@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.contract import faults
 from anabranch.ops.data import parallel
 from anabranch.ops.random import short_draws
 from anabranch.runtime import executor
@@ -269,3 +270,44 @@ def test_no_element_is_taken_that_nobody_asks_for():
         for turn in range(1, 9):
             assert session.run(following).shape[0] == 6
             assert len(given) == 6 * turn
+
+
+def test_a_bug_of_calls_line_by_line_is_said_once(monkeypatch):
+    """Elements are then computed one by one, and no more is tried in vain than now and then."""
+    tried = []
+
+    def broken(several, rows, turn):
+        tried.append(len(rows))
+        raise TypeError("not like this")
+
+    monkeypatch.setattr(straight_builder.Several, "__call__", broken)
+    monkeypatch.setattr(faults, "_warned", set())
+    sizes = [1 + i * 7 % 40 for i in range(160)]
+    with pytest.warns(tf.errors.KernelBugWarning, match="not like this") as warned:
+        found = _drawn(sizes, None)
+    assert len(warned) == 1
+    assert 3 < len(tried) < 40
+    monkeypatch.setattr(parallel, "TOGETHER", 10**9)
+    for one, other in zip(found[0], _drawn(sizes, None)[0], strict=True):
+        for value, right in zip(one, other, strict=True):
+            np.testing.assert_array_equal(value, right, strict=True)
+
+
+def test_a_file_that_is_no_image_fails_alone(tmp_path):
+    """The images beside it, which are decoded with it, come."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        pixels = tf.placeholder(tf.uint8, [None, None, 3])
+        encoded = tf.image.encode_jpeg(pixels)
+        files = []
+        for number in range(30):
+            image = np.full((8 + number, 9 + 2 * number, 3), 4 * number, np.uint8)
+            files.append(session.run(encoded, {pixels: image}) if number != 21 else b"no image")
+        dataset = tf.data.Dataset.from_tensor_slices(files)
+        dataset = dataset.map(lambda text: tf.image.resize_images(tf.image.decode_jpeg(text, 3), [4, 5]))
+        following = tf.data.make_one_shot_iterator(
+            dataset.apply(tf.data.experimental.ignore_errors()).batch(5)
+        ).get_next()
+        found = np.concatenate([session.run(following) for _ in range(6)])
+    levels = [4 * number for number in range(30) if number != 21]
+    assert found.shape == (29, 4, 5, 3)
+    np.testing.assert_allclose(found, np.broadcast_to(np.reshape(levels, (-1, 1, 1, 1)), found.shape), atol=2)

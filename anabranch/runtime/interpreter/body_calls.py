@@ -282,7 +282,8 @@ class BodyFunction:
 
     def outcomes(self, rows: Sequence[Sequence[Any]], token: CancellationToken) -> list[Any]:
         """What calls for several elements give, one after the other: values, or what they raise."""
-        found = self._several(rows, token) if self.takes_several else None
+        bugs: list[faults.KernelBug] = []
+        found = self._several(rows, token, bugs) if self.takes_several else None
         if found is not None:
             self._plan.runs += len(rows)
             return [tuple(results[: self._count]) for results in found]
@@ -292,9 +293,13 @@ class BodyFunction:
                 outcomes.append(tuple(self(row, token)))
             except BaseException as problem:  # told to whoever asks for this element
                 outcomes.append(problem)
+        if not any(isinstance(outcome, BaseException) for outcome in outcomes):
+            self._warn(bugs)
         return outcomes
 
-    def _several(self, rows: Sequence[Sequence[Any]], token: CancellationToken) -> list[Any] | None:
+    def _several(
+        self, rows: Sequence[Sequence[Any]], token: CancellationToken, bugs: list[faults.KernelBug]
+    ) -> list[Any] | None:
         """What code gives that runs line by line for all of them; None if it fails for one."""
         straight = self._straight
         if straight is None or any(slot.version is None for slot in self._read):
@@ -304,7 +309,8 @@ class BodyFunction:
             behind = [*self._captured, *(version.host() for version in versions)]
             with self._manager.drawing if self._fixed else contextlib.nullcontext():
                 turn = self._turn_of(straight, token)
-                found = straight.several([[*row, *behind] for row in rows], turn, straight.any_size or self._open)
+                opened = straight.any_size or self._open
+                found = straight.several([[*row, *behind] for row in rows], turn, opened, bugs)
                 if turn is not None:
                     turn.keep()
             return found

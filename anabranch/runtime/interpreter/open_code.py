@@ -144,8 +144,10 @@ class OpenCode:
             turn.back_to(place)
         return results
 
-    def several(self, rows: Sequence[Sequence[Any]], turn: Turn | None) -> list[Any] | None:
-        """The outputs for several rows of values; None if each is to be computed for itself."""
+    def several(
+        self, rows: Sequence[Sequence[Any]], turn: Turn | None, bugs: list[faults.KernelBug]
+    ) -> list[Any] | None:
+        """The outputs for several rows of values; None if each is to be computed for itself, see :meth:`results`."""
         if not self.serves:
             return None
         ranks = {tuple([getattr(value, "ndim", None) for value in row]) for row in rows}
@@ -155,12 +157,17 @@ class OpenCode:
         place = 0 if turn is None else turn.place
         try:
             found = code.run_several(rows, turn)
-        except (*RUN_ANEW, *faults.BUGS, faults.KernelBug):  # said by the run of the one that it is
-            if turn is not None:
-                turn.back_to(place)
-            return None
-        self._served += len(rows)
-        return found
+        except RUN_ANEW:
+            pass
+        except (*faults.BUGS, faults.KernelBug) as problem:
+            bugs.append(problem if isinstance(problem, faults.KernelBug) else faults.KernelBug(None, problem))
+        else:
+            self._served += len(rows)
+            return found
+        self._misses += 1
+        if turn is not None:
+            turn.back_to(place)
+        return None
 
     def _results(self, values: Sequence[Any], bugs: list[faults.KernelBug], turn: Turn | None) -> Sequence[Any] | None:
         try:

@@ -148,25 +148,33 @@ class Straight:
             self.inner_cost = max(turn.inner_cost - before, 0.875 * self.inner_cost)
         return outcome
 
-    def several(self, rows: Sequence[Sequence[Any]], turn: Turn | None, opened: Any) -> list[Any] | None:
+    def several(
+        self, rows: Sequence[Sequence[Any]], turn: Turn | None, opened: Any, bugs: list[faults.KernelBug]
+    ) -> list[Any] | None:
         """The results for each of several rows of arguments; None if each is to be run for itself.
 
-        ``opened`` is the code for any size, if there is one. There are no conditionals and loops inside.
+        ``opened`` is the code for any size, if there is one. There are no conditionals and loops inside. Bugs of ours
+        that kept it from them are appended to ``bugs``.
         """
         kinds = {tuple([value.shape if type(value) is np.ndarray else kind_of(value) for value in row]) for row in rows}
         code = self._code_of.get(next(iter(kinds))) if len(kinds) == 1 else None
         if code is None or self._late > MOST_MISSES + self._served:
-            found: list[Any] | None = None if opened is None else opened.several(rows, turn)
+            found: list[Any] | None = None if opened is None else opened.several(rows, turn, bugs)
             return found
         place = 0 if turn is None else turn.place
         try:
             results = code.several(rows, turn)
-        except (*RUN_ANEW, *faults.BUGS, faults.KernelBug):  # said by the run of the one that it is
-            if turn is not None:
-                turn.back_to(place)
-            return None
-        self._served += len(rows)
-        return results
+        except RUN_ANEW:
+            pass
+        except (*faults.BUGS, faults.KernelBug) as problem:
+            bugs.append(problem if isinstance(problem, faults.KernelBug) else faults.KernelBug(None, problem))
+        else:
+            self._served += len(rows)
+            return results
+        self._late += 1
+        if turn is not None:
+            turn.back_to(place)
+        return None
 
     def _run(self, values: Sequence[Any], turn: Turn | None, recurring: bool) -> tuple[list[Any], float] | None:
         self.bug = None
