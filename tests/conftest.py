@@ -36,6 +36,7 @@ sys.dont_write_bytecode = False
 
 # What one test compiles, no other finds on disk; tests of the cache have folders of their own.
 os.environ["ANABRANCH_CACHE"] = "off"
+os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)
 
 # For all programs of the process and of those that it starts. Code in up to 32 parts, which are compiled side by side,
 # is more work than code in one, and each worker has but one core.

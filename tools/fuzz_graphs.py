@@ -457,7 +457,7 @@ def parent(options: argparse.Namespace) -> int:
         report = os.path.join(folder, "report")
         inside = os.path.join(folder, "a", "b")
         os.makedirs(inside)
-        start = 0
+        start, stopped = 0, False
         while start < options.cases:
             command = [sys.executable, os.path.abspath(__file__), "--child", "--report", report, "--start", str(start)]
             command += ["--cases", str(options.cases), "--seed", str(options.seed), "--compiled", str(options.compiled)]
@@ -471,7 +471,7 @@ def parent(options: argparse.Namespace) -> int:
             if at == "done":
                 break
             if why == "time":
-                options.cases = int(at or 0)
+                stopped = True
                 break
             with open(os.path.join(folder, "errors"), "rb") as errors:
                 tail = errors.read()[-1500:].decode("utf-8", "replace")
@@ -498,8 +498,9 @@ def parent(options: argparse.Namespace) -> int:
         print(f"{counts[place]:6} {place} (case {number}, {kind})")
     for number, text in died:
         print(f"       case {number}: the process {text.splitlines()[0]}")
+    cases = sum(ends.values()) if stopped else options.cases
     print(
-        f"{options.cases} cases, seed {options.seed}: {len(findings)} findings in {sum(counts.values())} cases, "
+        f"{cases} cases, seed {options.seed}: {len(findings)} findings in {sum(counts.values())} cases, "
         f"{len(died)} processes died or hung, {time.monotonic() - started:.0f} s; "
         + ", ".join(f"{count} {end}" for end, count in ends.most_common())
     )

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import copy
 import ctypes
 import dataclasses
 import hashlib
@@ -37,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from anabranch.core import conditions, errors
-from anabranch.xla import compiler_process, disk_cache
+from anabranch.xla import compiler_process, disk_cache, engine
 
 try:
     import resource
@@ -213,16 +212,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-class _Elsewhere:
+class _Elsewhere(engine.Client):
     """A client of XLA whose compilations are made by another process; in all else the client itself."""
 
     def __init__(self, client: Any, stored: str) -> None:
-        self.client = client
+        super().__init__(client)
         self.stored = stored
-        self.code = b""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.client, name)
 
     def compile_and_load(self, module: Any, executable_devices: Any, compile_options: Any, **_: Any) -> Any:
         bytecode = io.BytesIO()
@@ -246,15 +241,11 @@ def compiled_elsewhere(
         NotPossible: there is no such process here.
         InternalError: XLA could not compile it.
     """
-    lowering = lowered._lowering
-    client = _Elsewhere(lowering.compile_args["backend"], stored or "")
+    client = _Elsewhere(lowered._lowering.compile_args["backend"], stored or "")
     if client.platform != "cpu":
         raise NotPossible(f"the {client.platform} belongs to this process")
-    elsewhere, inner = copy.copy(lowered), copy.copy(lowering)
-    inner.compile_args = {**lowering.compile_args, "backend": client}
-    elsewhere._lowering = inner
-    compiled = elsewhere.compile(options)
-    compiled._executable._unloaded_executable.backend = client.client
+    with engine.not_kept_by_jax():  # it would serialise what is loaded here
+        compiled, _ = engine.compiled(lowered, options, client)
     return compiled, client.code
 
 

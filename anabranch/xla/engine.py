@@ -7,6 +7,7 @@ No global configuration of JAX is changed, but for what it fixes when its device
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import io
 import logging
@@ -105,6 +106,45 @@ def jaxlib_version() -> str:
     import jaxlib
 
     return jaxlib.__version__
+
+
+class Client:
+    """A client of XLA that notes the code which JAX's own cache of compiled programs has it load (a user may have set
+    ``jax_compilation_cache_dir``): what was loaded may not be serialised again. In all else the client itself.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.code = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+    def deserialize_executable(self, code: bytes, *rest: Any, **options: Any) -> Any:
+        """Load what was compiled before."""
+        self.code = code
+        return self.client.deserialize_executable(code, *rest, **options)
+
+
+def compiled(lowered: Any, options: dict[str, Any] | None, client: Client | None = None) -> tuple[Any, bytes | None]:
+    """What ``lowered.compile(options)`` gives, and its code if that was loaded, for :func:`serialized`."""
+    lowering = lowered._lowering
+    noting = client if client is not None else Client(lowering.compile_args["backend"])
+    with_client, inner = copy.copy(lowered), copy.copy(lowering)
+    inner.compile_args = {**lowering.compile_args, "backend": noting}
+    with_client._lowering = inner
+    function = with_client.compile(options)
+    function._executable._unloaded_executable.backend = noting.client
+    return function, noting.code or None
+
+
+@contextlib.contextmanager
+def not_kept_by_jax() -> Iterator[None]:
+    """A block of this thread in which JAX's own cache of compiled programs takes in nothing."""
+    from jax._src import config
+
+    with config.persistent_cache_min_compile_time_secs(math.inf):
+        yield
 
 
 def serialized(compiled: Any, code: bytes | None = None) -> bytes:

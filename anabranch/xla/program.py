@@ -369,7 +369,7 @@ class Program(ProgramFunction):
                     compiled, code = background.compiled_elsewhere(lowered, options, stored)
                 background.raise_if_ended()
             if compiled is None:
-                compiled = lowered.compile(options)
+                compiled, code = engine.compiled(lowered, options)
         memory.require_memory(compiled, engine.jax_device(self.device), self.flat_ops, lambda: named()[1].jaxpr)
         if stored is not None:
             with contextlib.suppress(stored_programs.NotStorable):

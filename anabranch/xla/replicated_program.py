@@ -333,11 +333,11 @@ class ReplicatedProgram(Program):
             # A scalar has no axis to be joined along: each device gives its own, as if it were one for all.
             results = tuple([part(AXIS) if rank else part() for rank in ranks])
             traced = jax.jit(over_devices(results)).trace(arguments, self.device_constants(), rng)
-            compiled = traced.lower().compile(engine.compiler_options(self.platform))
+            compiled, code = engine.compiled(traced.lower(), engine.compiler_options(self.platform))
         memory.require_memory(compiled, engine.jax_device(self.device), one.flat_ops)
         facts.factorisation = lapack_threads.largest(traced.jaxpr)
         with contextlib.suppress(stored_programs.NotStorable):
-            stored_programs.save(stored, {"facts": facts.plain(), "vectors": vectors}, compiled)
+            stored_programs.save(stored, {"facts": facts.plain(), "vectors": vectors}, compiled, code)
         return self._spread(compiled, facts, dynamic, shared, static, vectors)
 
     def _spread(

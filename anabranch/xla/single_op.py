@@ -106,10 +106,10 @@ def program(
                 traced = jax.jit(traced_kernel).trace(*arguments)
                 memory.refuse(traced.jaxpr, [op] if op is not None else ())
                 options = engine.compiler_options(engine.default_platform())
-                function = traced.lower().compile(options)
+                function, code = engine.compiled(traced.lower(), options)
                 memory.require_memory(function, engine.jax_device(None), [op] if op is not None else ())
                 work = lapack_threads.largest(traced.jaxpr)
-                stored_programs.save_op(name, function, records, work)
+                stored_programs.save_op(name, function, records, work, code)
         compiled = (lapack_threads.limited(function, work, engine.default_platform()), records)
         _programs.put(key, compiled)
     return compiled

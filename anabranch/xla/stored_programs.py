@@ -250,7 +250,7 @@ def read_record(value: Any) -> kernel_context.CheckRecord:
 
 # ---------------------------------------------------------------------------------------------------------- executables
 def save(name: str | None, found_out: Any, compiled: Any, code: bytes | None = None) -> None:
-    """Keep a compiled function, with plain data. ``code`` is its machine code, where another process has made it."""
+    """Keep a compiled function, with plain data. ``code`` is its machine code, where that was loaded."""
     if name is None:
         return
     try:
@@ -270,14 +270,20 @@ def save_cut(name: str | None, op: int, position: int) -> None:
         disk_cache.of_process().put(name, struct.pack("<I", len(header)), header)
 
 
-def save_op(name: str | None, compiled: Any, records: Iterable[kernel_context.CheckRecord], factorisation: int) -> None:
-    """Keep a compiled op with its checks and the work of its largest factorisation."""
+def save_op(
+    name: str | None,
+    compiled: Any,
+    records: Iterable[kernel_context.CheckRecord],
+    factorisation: int,
+    code: bytes | None = None,
+) -> None:
+    """Keep a compiled op with its checks and the work of its largest factorisation; ``code`` as for :func:`save`."""
     if name is not None:
         try:
             found_out = {"records": [plain_record(record) for record in records], "factorisation": factorisation}
         except NotStorable:
             return
-        save(name, found_out, compiled)
+        save(name, found_out, compiled, code)
 
 
 @functools.cache

@@ -439,3 +439,39 @@ print(tf.linalg.lu(tf.constant(np.diag([1.0, 2.0, 3.0])[::-1].copy()))[1].numpy(
             check=False,
         )
         assert (done.returncode, done.stdout.strip()) == (0, "[2, 1, 0]"), done.stderr
+
+
+CACHED_BY_JAX = """
+import numpy as np
+import anabranch as tf
+v = tf.Variable(np.linspace(-1.0, 1.0, 6).astype(np.float32))
+step = [tf.reduce_sum(tf.tanh(v)), v.assign_add(tf.sigmoid(v)), tf.cholesky(tf.eye(3) * 4.0)[0, 0]]
+with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+    session.run(v.initializer)
+    print([session.run(step)[i].tolist() for i in range(3)])
+"""
+
+
+@pytest.mark.multiprocess
+def test_programs_that_jax_has_cached_are_kept_as_they_were_loaded(tmp_path):
+    """An executable that was loaded may not be serialised again: its functions would not be found."""
+    environment = {
+        **os.environ,
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "jax"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    shown = []
+    for ours in ("first", "second", "second"):  # compiled; loaded by JAX and kept; loaded by us
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", CACHED_BY_JAX],
+            env={**environment, disk_cache.SWITCH: str(tmp_path / ours)},
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        shown.append(done.stdout)
+    assert len(list((tmp_path / "jax").iterdir())) > 0
+    assert len(set(shown)) == 1
