@@ -220,7 +220,6 @@ def one_hot_encoding(
 ) -> Tensor:
     """Class numbers ``[batch]`` as rows ``[batch, num_classes]``."""
     with tf.name_scope(scope, "OneHotEncoding", [labels, num_classes]) as sc:
-        count_more(2)  # the two values, once more
         codes = tf.one_hot(tf.cast(labels, tf.int64), num_classes, on_value=on_value, off_value=off_value)
         collected: Tensor = collect_named_outputs(outputs_collections, sc.rstrip("/"), codes)
         return collected

@@ -233,6 +233,7 @@ def one_hot(
                     )
                 wanted = as_tensor.dtype.base
                 values[part] = as_tensor
+                count_more(not isinstance(value, Tensor))  # TensorFlow makes one more tensor, to see its dtype
         wanted = wanted or dtypes.float32
         on = values.get("on_value")
         off = values.get("off_value")

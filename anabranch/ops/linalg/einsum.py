@@ -20,7 +20,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.graph.random_seed import count_more
+from anabranch.core.graph.random_seed import count_more, counted_as
 from anabranch.core.values import dtypes, shapes
 from anabranch.ops.linalg.matmul import conjugate, matmul
 from anabranch.ops.shared import host_blas
@@ -477,7 +477,8 @@ def _as_matrix(x: Any, contracted: tuple[int, ...], contracted_first: bool) -> t
     """
     free = _others(x, contracted)
     order = [*contracted, *free] if contracted_first else [*free, *contracted]
-    moved = x if order == list(range(len(order))) else build("Transpose", x, np.array(order, np.int32))
+    with counted_as(0):  # tensordot counts it, whether it is needed or not
+        moved = x if order == list(range(len(order))) else build("Transpose", x, np.array(order, np.int32))
     sizes = [x._shape[i] for i in free]
     inner = [x._shape[i] for i in contracted]
     if None not in sizes and None not in inner:

@@ -325,14 +325,16 @@ class TensorArray:
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
         """The elements at ``indices``, which have one shape, as one tensor."""
         with name_scope(name, "TensorArrayGather", [self._flow, indices]):
-            return build(
-                "TensorListGather",
-                self._flow,
-                convert_to_tensor(indices, dtypes.int32, name="indices"),
-                shape_operand(self._element_shape.raw),
-                element_dtype=self._dtype,
-                name="TensorArrayGatherV3",
-            )
+            places = convert_to_tensor(indices, dtypes.int32, name="indices")
+            with counted_as(1):
+                return build(
+                    "TensorListGather",
+                    self._flow,
+                    places,
+                    shape_operand(self._element_shape.raw),
+                    element_dtype=self._dtype,
+                    name="TensorArrayGatherV3",
+                )
 
     def concat(self, name: str | None = None) -> Tensor:
         """The elements one after the other along their first dimension; the other dimensions must agree."""
@@ -345,14 +347,15 @@ class TensorArray:
             )
         with name_scope(name, "TensorArrayConcat", [self._flow]):
             shape = None if raw is None else (None, *raw[1:])
-            value, _ = build(
-                "TensorListConcatV2",
-                self._flow,
-                shape_operand(shape),
-                np.zeros((0,), np.int64),
-                element_dtype=self._dtype,
-                name="TensorArrayConcatV3",
-            )
+            with counted_as(1):
+                value, _ = build(
+                    "TensorListConcatV2",
+                    self._flow,
+                    shape_operand(shape),
+                    np.zeros((0,), np.int64),
+                    element_dtype=self._dtype,
+                    name="TensorArrayConcatV3",
+                )
             if raw is not None and raw[0] is not None and isinstance(self._size, int) and not self._dynamic_size:
                 value.set_shape([self._size * raw[0], *raw[1:]])
         return value
@@ -447,7 +450,8 @@ class TensorArray:
                 self._element_shape.see(shape if equal else (None, *rows._shape[1:]), self._name)
             raw = self._declared()
             shape_of_parts: RawShape = None if raw is None else (None, *raw[1:])
-            flow = build("TensorListSplit", rows, shape_operand(shape_of_parts), sizes, name="TensorArraySplitV3")
+            with counted_as(1):
+                flow = build("TensorListSplit", rows, shape_operand(shape_of_parts), sizes, name="TensorArraySplitV3")
             count = None if sizes._shape is None else sizes._shape[0]
             if isinstance(self._size, int) and not self._dynamic_size and count is not None and count != self._size:
                 flow = _failing(

@@ -222,7 +222,23 @@ def loops(tf):
         "branch": lambda a: tf.cond(a[0, 0] < 2, lambda: a * 2.0, lambda: a),
         "inner loop": lambda a: tf.while_loop(lambda j, b: j < 3, lambda j, b: (j + 1, b * 2.0), [0, a])[1],
     }
+
+    def held():
+        return tf.TensorArray(real, 2)
+
+    def product(first, second, axes):
+        return tf.tensordot(feed(real, first), feed(real, second), axes)
+
     found = {
+        "tensordot": lambda: product([2, 5, 3], [3, 4], 1),
+        "tensordot of the first dimensions": lambda: product([3, 2], [3, 4], [[0], [0]]),
+        "tensordot of two dimensions": lambda: product([2, 3, 4], [4, 3, 5], [[1, 2], [1, 0]]),
+        "one_hot": lambda: tf.one_hot(feed(tf.int32, [4]), 4),
+        "one_hot of a value": lambda: tf.one_hot(feed(tf.int32, [4]), 4, 2.0),
+        "one_hot of values": lambda: tf.one_hot(feed(tf.int32, [4]), 4, 1.0, 0.0),
+        "gathered array": lambda: held().write(0, 1.0).gather([0]),
+        "joined array": lambda: held().write(0, [1.0]).concat(),
+        "split array": lambda: held().split(feed(real, [4, 3]), [1, 3]),
         "arrays in a loop": lambda: arrays(False),
         "gradient of arrays in a loop": lambda: arrays(True),
         "gradient of a loop, variable": lambda: with_variable(lambda a, v: a * v),
