@@ -313,7 +313,8 @@ def test_a_loop_beside_sizes_that_data_decide_is_no_small_piece():
     assert "While)" not in told  # what runs on the host is told one by one
 
 
-def test_shapes_that_have_programs_of_their_own_run_these_where_others_share_a_plan(clock):
+def test_shapes_that_have_programs_of_their_own_run_these_where_others_share_a_plan(clock, monkeypatch):
+    monkeypatch.setattr(shape_families, "MOST_SIZES", 1)  # nothing is padded
     x, v = tf.placeholder(tf.float32, [None, None]), tf.Variable(np.ones((8, 8), np.float32))
     y = tf.matmul(x, x, transpose_b=True)
     fetches = [tf.reduce_sum(tf.tanh(y)), v.assign_add(tf.matmul(v, v) * 0.01).op]
@@ -396,7 +397,8 @@ def test_compiling_begins_when_runs_have_shown_which_sizes_change(clock, begun):
         assert _tier(session, step, feeds).startswith("compiled")
 
 
-def test_a_shape_that_came_first_is_not_compiled_where_others_keep_coming(clock, begun):
+def test_a_shape_that_came_first_is_not_compiled_where_others_keep_coming(clock, begun, monkeypatch):
+    monkeypatch.setattr(shape_families, "MOST_SIZES", 1)  # nothing is padded
     x = tf.placeholder(tf.float32, [None, None])
     fetches = tf.reduce_sum(tf.sort(x * x, axis=0)) + tf.reduce_sum(tf.matmul(x, x, transpose_b=True))
 
