@@ -36,6 +36,7 @@ class Value(Tensor):
     """A tensor that holds an array, or the slot of a variable."""
 
     __slots__ = ("_handle", "array", "dtype")
+    has_value = True
 
     def __init__(self, array: Any, dtype: dtypes.DType, handle: Any = None) -> None:
         self.array = array
@@ -322,6 +323,11 @@ def _cell(kind: Any) -> Any:
     return kind(4, kernel_initializer=tf.ones_initializer())
 
 
+def _now(value: Any) -> Any:
+    """A rate that is a function of the step where ops run at once."""
+    return value() if callable(value) else value
+
+
 GRU = tf.nn.rnn_cell.GRUCell
 LIBRARIES: dict[str, Callable[[], Any]] = {
     "convolution": lambda: tf.layers.conv2d(_ones(1, 5, 5, 2), 3, 3, kernel_initializer=tf.ones_initializer()),
@@ -337,7 +343,7 @@ LIBRARIES: dict[str, Callable[[], Any]] = {
     "sparse cross entropy": lambda: tf.losses.sparse_softmax_cross_entropy(tf.constant([0, 1]), _ones(2, 3)),
     "embedding": lambda: tf.nn.embedding_lookup([_ones(3, 2), _ones(2, 2)], tf.constant([0, 3])),
     "moments": lambda: tf.nn.moments(_ones(3, 4), [0]),
-    "exponential decay": lambda: tf.train.exponential_decay(0.1, tf.constant(3), 10, 0.9),
+    "exponential decay": lambda: _now(tf.train.exponential_decay(0.1, tf.constant(3), 10, 0.9)),
     "moving average": _averaged,
     "gradient descent": lambda: _trained(tf.train.GradientDescentOptimizer(0.1), lambda: _ones(3), 3),
     "momentum": lambda: _trained(tf.train.MomentumOptimizer(0.1, 0.9), lambda: _ones(3), 3),

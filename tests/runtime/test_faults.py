@@ -260,13 +260,13 @@ def test_values_beyond_the_limit_of_variants_are_interpreted_and_known_ones_are_
 def test_what_cannot_be_traced_is_traced_once(monkeypatch):
     """Shapes that do not fit show while tracing; the interpreter says so, and further runs do not trace again."""
     traced = []
-    compile_ = program.Program._compile
+    lowered = program.Program._lowered
 
     def counting(self, *arguments, **options):
         traced.append(len(self.group.ops))
-        return compile_(self, *arguments, **options)
+        return lowered(self, *arguments, **options)
 
-    monkeypatch.setattr(program.Program, "_compile", counting)
+    monkeypatch.setattr(program.Program, "_lowered", counting)
     with compiled() as session:
         x, y = tf.placeholder(tf.float32, [None, None]), tf.placeholder(tf.float32, [None, None])
         product = tf.matmul(x, y) + 1.0

@@ -143,11 +143,6 @@ def _converted(inputs: Any) -> list[Any]:
                     f"tf.cast(x, tf.{first.dtype.base.name})",
                 )
             )
-        if isinstance(item, Tensor) and isinstance(first, Tensor):
-            try:
-                shapes.merge(first._shape, item._shape)
-            except ValueError as problem:
-                raise ValueError(f"{refused}{problem}") from None
     return tensors
 
 

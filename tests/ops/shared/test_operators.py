@@ -139,8 +139,8 @@ def test_equality_is_identity(tensors) -> None:
 
 REFUSED = [
     (lambda a, i, b: a + i, TypeError, "'y' of 'AddV2' Op has type int32 that does not match type float32"),
-    (lambda a, i, b: i + 1.5, TypeError, r"1.5 of type 'float'(.|\n)*Expected: a value that int32"),
-    (lambda a, i, b: a + "x", TypeError, r"'x' of type 'str'(.|\n)*Expected: a value that float32"),
+    (lambda a, i, b: i + 1.5, TypeError, "'y' of 'AddV2' Op has type float32 that does not match type int32"),
+    (lambda a, i, b: a + "x", TypeError, "'y' of 'AddV2' Op has type string that does not match type float32"),
     (lambda a, i, b: a / i, TypeError, "x and y must have the same dtype, got tf.float32 != tf.int32"),
     (lambda a, i, b: b / b, TypeError, "Invalid dtype tf.bool in __truediv__"),
     (lambda a, i, b: b + b, TypeError, "DataType bool not in list of allowed values"),
@@ -148,7 +148,7 @@ REFUSED = [
     (lambda a, i, b: tf.clip_by_value(i, [[1], [2]], 3), ValueError, r"Given: the shapes \[2\] and \[2,2\]"),
     (lambda a, i, b: tf.add_n([]), ValueError, "list of at least one Tensor/IndexedSlices with the same"),
     (lambda a, i, b: tf.add_n(a), ValueError, "list of at least one Tensor/IndexedSlices"),
-    (lambda a, i, b: tf.add_n([a, i]), ValueError, "tensors of float32 and int32"),
+    (lambda a, i, b: tf.add_n([a, i]), TypeError, r"'AddN' Op have types \[float32, int32\] that don't all match"),
     (lambda a, i, b: tf.add_n([i, tf.zeros([3], tf.int32)]), ValueError, r"the shapes \[2\] and \[3\]"),
     (lambda a, i, b: tf.accumulate_n([i, i], tensor_dtype=tf.int64), TypeError, "tensor_dtype=tf.int64 for tensors"),
     (lambda a, i, b: tf.accumulate_n([i, i], shape=[3]), ValueError, r"the shapes \[3\] and \[2\]"),
