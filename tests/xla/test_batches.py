@@ -6,27 +6,10 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.core import cache
 from anabranch.runtime.plans import policy, shape_families
 from anabranch.xla import program as programs
 
 SIZES = (3, 299, 1, 40, 150, 64, 33, 129, 2)
-
-
-@pytest.fixture
-def compiled(monkeypatch):
-    """The programs that were compiled."""
-    found = []
-    plain = programs.Program._compile
-
-    def noted(self, *args, **options):
-        made = plain(self, *args, **options)
-        found.append(self)
-        return made
-
-    monkeypatch.setattr(programs.Program, "_compile", noted)
-    monkeypatch.setattr(programs, "_shared", cache.Cache("executables", 1024))  # not what other tests compiled
-    return found
 
 
 def session(tier, seed=5):

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 import anabranch as tf
-from anabranch.core import cache
 from anabranch.core.cancellation import CancellationToken
 from anabranch.runtime.plans import ahead, shape_families
-from anabranch.xla import program as programs
 from anabranch.xla.padding.sizes import LEAST_OF_TWO, Observed, Sizes, Uneven, capacity, least
 
 PAIRS = ((3, 4), (9, 2), (4, 9), (7, 7), (16, 5), (2, 20), (1, 1), (5, 12), (6, 11), (8, 3), (13, 10), (2, 15))
@@ -113,22 +111,6 @@ def compared():
 
 
 MODELS = (translated, documents, bucketed, joined, attended)
-
-
-@pytest.fixture
-def compiled(monkeypatch):
-    """The programs that were compiled."""
-    found = []
-    plain = programs.Program._compile
-
-    def noted(self, *args, **options):
-        made = plain(self, *args, **options)
-        found.append(self)
-        return made
-
-    monkeypatch.setattr(programs.Program, "_compile", noted)
-    monkeypatch.setattr(programs, "_shared", cache.Cache("executables", 1024))
-    return found
 
 
 def results(model, tier, pairs, seed=5, times=1):

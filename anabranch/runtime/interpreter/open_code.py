@@ -32,10 +32,12 @@ from anabranch.runtime.interpreter.shape_refusals import refused_by_shape
 from anabranch.runtime.interpreter.straight_builder import (
     RUN_ANEW,
     Several,
-    let_go,
+    Written,
+    letting_go,
     only_computes,
     only_draws,
     same_bits,
+    served,
 )
 from anabranch.runtime.interpreter.straight_line import MOST_MISSES
 from anabranch.runtime.interpreter.turns import Turn, blocks_of, short_draw
@@ -154,20 +156,12 @@ class OpenCode:
         code = self._codes.get(next(iter(ranks))) if len(ranks) == 1 else None
         if code is None:
             return None
-        place = 0 if turn is None else turn.place
-        try:
-            found = code.run_several(rows, turn)
-        except RUN_ANEW:
-            pass
-        except (*faults.BUGS, faults.KernelBug) as problem:
-            bugs.append(problem if isinstance(problem, faults.KernelBug) else faults.KernelBug(None, problem))
+        found = served(lambda: code.run_several(rows, turn), turn, bugs)
+        if found is None:
+            self._misses += 1
         else:
             self._served += len(rows)
-            return found
-        self._misses += 1
-        if turn is not None:
-            turn.back_to(place)
-        return None
+        return found
 
     def _results(self, values: Sequence[Any], bugs: list[faults.KernelBug], turn: Turn | None) -> Sequence[Any] | None:
         try:
@@ -274,10 +268,10 @@ class _Builder:
         returned = [self._array(key) for key in outputs]
         used = set(_variables(returned))
         made = {name for line in self._lines for name in line.targets}
-        lines = []
+        lines: list[Written] = []
         for line in reversed(self._lines):
             if line.may_fail or not used.isdisjoint(line.targets):
-                lines.append(line.text + let_go(line, used, made))
+                lines.append(letting_go(line, used, made))
                 used.update(line.sources)
         lines.reverse()
         body = "".join(f"    {line}\n" for line in lines)
@@ -526,7 +520,7 @@ class _Builder:
             known = [key in self._constant for key in sources]
             assert self._turn is not None
             call = short_draw(op, operands, known, results[0], self._turn) or drawing(self._plan, op, all(known))
-            return (f"{self._bind(call)}({', '.join(['turn', *names])})", _variables(names), True)
+            return f"{self._bind(call)}({', '.join(['turn', *names])})", _variables(names), True
         call = kernel_of(self._plan, op, context)
         return f"{self._bind(call)}({', '.join(names)})", _variables(names), True
 

@@ -53,6 +53,16 @@ class Late(Changed):
 _NAME = re.compile(r"\b[a-z]\d+(?:_\d+)?\b")
 
 
+class Written(NamedTuple):
+    """A line of code, and the names that are dropped behind it."""
+
+    text: str
+    dropped: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return f"{self.text}; del {', '.join(self.dropped)}" if self.dropped else self.text
+
+
 class Several:
     """The same lines of code for several calls, each line for all of them before the next line.
 
@@ -61,14 +71,14 @@ class Several:
 
     Args:
         parameters: the names of the arguments.
-        lines: of the code, whose last part says what is dropped.
+        lines: of the code.
         names: what lines give.
         returned: the expressions of the results.
         scope: what the code is executed in.
     """
 
     def __init__(
-        self, parameters: Sequence[str], lines: Sequence[str], names: Set[str], returned: Sequence[str], scope: Any
+        self, parameters: Sequence[str], lines: Sequence[Written], names: Set[str], returned: Sequence[str], scope: Any
     ) -> None:
         self._given = parameters, lines, names, returned, scope
         self._function: Callable[..., list[Any]] | None = None
@@ -89,13 +99,9 @@ class Several:
         body = [f"{name} = [row[{i}] for row in rows]" for i, name in enumerate(parameters)]
         body += [f"{name} = [None] * len(rows)" for name in sorted(names)]
         for line in lines:
-            what, _, dropped = line.partition("; del ")
-            if what.startswith("    "):  # the second line of a condition
-                body[-1] += f" {by_row(what.strip())}"
-                continue
-            body += ["for i in each:", f"    {by_row(what)}"]
-            if dropped:
-                body.append(f"del {dropped}")
+            body += ["for i in each:", f"    {by_row(line.text)}"]
+            if line.dropped:
+                body.append(f"del {', '.join(line.dropped)}")
         results = ", ".join(map(by_row, returned))
         text = "".join(f"    {line}\n" for line in ["each = range(len(rows))", *body])
         exec(compile(f"def several(rows, turn):\n{text}    return [[{results}] for i in each]\n", _FILE, "exec"), scope)
@@ -190,8 +196,8 @@ class Line(NamedTuple):
     cost: float
 
 
-def let_go(line: Any, used: Set[str], made: Set[str]) -> str:
-    """What a line ends with to drop what nobody takes behind it: who asks for memory next gets it while caches hold it.
+def letting_go(line: Any, used: Set[str], made: Set[str]) -> Written:
+    """A line that drops what nobody takes behind it: who asks for memory next gets it while caches hold it.
 
     Args:
         line: with ``text``, ``targets`` and ``sources``.
@@ -199,8 +205,24 @@ def let_go(line: Any, used: Set[str], made: Set[str]) -> str:
         made: those that lines give.
     """
     last = dict.fromkeys([*line.sources, *line.targets])
-    names = [name for name in last if name in made and name not in used]
-    return f"; del {', '.join(names)}" if names and not line.text.startswith("if ") else ""
+    is_check = line.text.startswith("if ")  # what follows it in the line belongs to it
+    return Written(line.text, [name for name in last if name in made and name not in used and not is_check])
+
+
+def served(call: Callable[[], list[Any]], turn: Turn | None, bugs: list[faults.KernelBug]) -> list[Any] | None:
+    """What a call of code gives. None, and nothing is drawn, if the code is not for such values or has a bug of ours,
+    which is appended to ``bugs``.
+    """
+    place = 0 if turn is None else turn.place
+    try:
+        return call()
+    except RUN_ANEW:
+        pass
+    except (*faults.BUGS, faults.KernelBug) as problem:
+        bugs.append(problem if isinstance(problem, faults.KernelBug) else faults.KernelBug(None, problem))
+    if turn is not None:
+        turn.back_to(place)
+    return None
 
 
 class Builder:
@@ -259,18 +281,19 @@ class Builder:
             for i, target in enumerate(targets):
                 if target not in self._of_shape and len(forms[i]) == 2:
                     forms[i] = None, forms[i][1]
-        used, lines = set(fetched), []
+        used: set[str] = set(fetched)
+        lines: list[Written] = []
         made = {name for line in self._lines for name in line.targets}
         ops: list[Operation | None] = []
         for line in reversed(self._lines):
             if not line.may_fail and used.isdisjoint(line.targets):
                 continue
-            lines.append(line.text + let_go(line, used, made))
+            lines.append(letting_go(line, used, made))
             ops.append(line.op)
             used.update(line.sources)
             self._cost += line.cost
         looked_at = used | self._looked_at
-        guards = [line for i, value in enumerate(values) if f"a{i}" in looked_at for line in self._guard(i, value)]
+        guards = [self._guard(i, value) for i, value in enumerate(values) if f"a{i}" in looked_at]
         lines = [*guards, *reversed(lines)]
         body = "".join(f"    {line}\n" for line in lines)
         parameters = ", ".join([*(f"a{i}" for i in range(len(values))), "turn=None"])
@@ -281,7 +304,7 @@ class Builder:
         ops = [None] * (1 + len(guards)) + ops[::-1] + [None]
         return results, Code(self._scope["body"], self._cost, ops, several)
 
-    def _guard(self, i: int, value: Any) -> list[str]:
+    def _guard(self, i: int, value: Any) -> Written:
         form = self._scope[f"g{i}"] = _form_of(value)
         if isinstance(value, HostList):
             differs = f"type(a{i}) is not List or (a{i}.element_dtype, a{i}.element_shape, a{i}.limit) != g{i}"
@@ -292,7 +315,7 @@ class Builder:
             kind = f"type(a{i}) is not array" if form[0] else f"not isinstance(a{i}, arrays)"
             self._scope[f"s{i}"], self._scope[f"d{i}"] = form
             differs = f"{kind} or a{i}.shape != s{i} or a{i}.dtype != d{i}"
-        return [f"if {differs}:", "    raise Changed"]
+        return Written(f"if {differs}: raise Changed")
 
     def _bind(self, tensor: ValueKey, array: Any) -> None:
         """A value that is the same at each run."""
@@ -372,7 +395,7 @@ class Builder:
 
     def pass_on(self, output: Tensor, source: ValueKey) -> None:
         """Let an output be what another tensor is."""
-        self._names[output], self._values[output] = (self._names[source], self._values[source])
+        self._names[output], self._values[output] = self._names[source], self._values[source]
         if source in self._known:
             self._known.add(output)
 
@@ -411,7 +434,7 @@ class Builder:
             function = make(operands, known, attrs) if make is not None else None
         if function is unchanged:
             self._of_shape.update(sources)
-            self._names[op._outputs[0]], self._values[op._outputs[0]] = (names[0], operands[0])
+            self._names[op._outputs[0]], self._values[op._outputs[0]] = names[0], operands[0]
             return
         short = function is not None
         if not short and not draws and self.follows_shapes:

@@ -36,6 +36,7 @@ from anabranch.runtime.interpreter.straight_builder import (
     only_computes,
     only_draws,
     quiet,
+    served,
 )
 from anabranch.runtime.interpreter.turns import TooLong, Turn
 from anabranch.runtime.plans import policy
@@ -161,20 +162,12 @@ class Straight:
         if code is None or self._late > MOST_MISSES + self._served:
             found: list[Any] | None = None if opened is None else opened.several(rows, turn, bugs)
             return found
-        place = 0 if turn is None else turn.place
-        try:
-            results = code.several(rows, turn)
-        except RUN_ANEW:
-            pass
-        except (*faults.BUGS, faults.KernelBug) as problem:
-            bugs.append(problem if isinstance(problem, faults.KernelBug) else faults.KernelBug(None, problem))
+        results = served(lambda: code.several(rows, turn), turn, bugs)
+        if results is None:
+            self._late += 1
         else:
             self._served += len(rows)
-            return results
-        self._late += 1
-        if turn is not None:
-            turn.back_to(place)
-        return None
+        return results
 
     def _run(self, values: Sequence[Any], turn: Turn | None, recurring: bool) -> tuple[list[Any], float] | None:
         self.bug = None
