@@ -1,4 +1,4 @@
-"""What programs of TensorFlow 1's time ask of NumPy, and NumPy 2.4 refuses."""
+"""What programs of TensorFlow 1's time ask of NumPy, and a NumPy of today refuses."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def old():
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)  # of versions that only announce what 2.4 refuses
             yield vars(np)
     finally:
         old_numpy.withdraw()
@@ -45,9 +46,9 @@ def test_an_array_of_one_element_is_a_number(old):
 
 def test_other_arrays_are_no_numbers(old):
     assert float(np.array(1.5)) == 1.5
-    with pytest.raises(TypeError, match="0-dimensional"):
+    with pytest.raises(TypeError, match="arrays can be converted to Python scalars"):
         float(np.array([1.0, 2.0]))
-    with pytest.raises(TypeError, match="0-dimensional"):
+    with pytest.raises(TypeError, match="arrays can be converted to Python scalars"):
         int(np.array([]))
     with pytest.raises(ValueError, match="could not convert string"):
         float(np.array(["x"]))
@@ -117,24 +118,27 @@ def test_a_kind_is_warned_of_once():
         with warnings.catch_warnings(record=True) as record:
             warnings.simplefilter("always")
             for _ in range(2):
-                float(np.array([1.0]))
+                np.array([[1], [2, 3]])
         (warning,) = record
-        assert "Given: float(x) of an array of shape [1]" in str(warning.message)
-        assert "Instead: float(x.item())" in str(warning.message)
+        assert "Given: np.array of rows of different lengths" in str(warning.message)
+        assert "Instead: np.array(x, dtype=object)" in str(warning.message)
         assert warning.filename == __file__
     finally:
         old_numpy.withdraw()
 
 
 def test_withdrawn_numpy_is_as_before():
-    array, total = np.array, np.sum
+    def shown():
+        methods = [getattr(np.ndarray, name, None) for name in ("tostring", "ptp", "__float__", "__int__", "__bool__")]
+        return [np.array, np.sum, *methods]
+
+    before = shown()
     for _ in range(2):
         old_numpy.provide()
         old_numpy.provide()
         old_numpy.withdraw()
-    assert (np.array, np.sum) == (array, total)
-    assert not hasattr(np.ndarray, "tostring")
-    with pytest.raises(TypeError, match="0-dimensional"):
-        float(np.array([1.0]))
+    assert shown() == before
     with pytest.raises(ValueError, match="inhomogeneous"):
         np.array([[1], [2, 3]])
+    with pytest.raises(TypeError, match="arrays can be converted to Python scalars"):
+        float(np.array([1.0, 2.0]))

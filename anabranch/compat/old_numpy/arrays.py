@@ -134,6 +134,17 @@ class _Example:
         return 0.0
 
 
+def _lacks(example: Any, name: str, *args: Any) -> bool:
+    """Whether a method is not there, or is one that only says so, as some are in NumPy 2.0."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            getattr(example, name)(*args)
+        except AttributeError:
+            return True
+    return False
+
+
 def _refuses(name: str, array: np.ndarray) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -165,11 +176,11 @@ def provide() -> None:
     """Give arrays and numbers what they lack; do nothing the second time."""
     if _before or not _has_known_layout():
         return
-    for kind in (np.ndarray, np.generic):
+    for kind, example in ((np.ndarray, np.ones(1)), (np.generic, np.float32(1))):
         for name, method in _METHODS.items():
-            if not hasattr(kind, name):
+            if _lacks(example, name):
                 _set(kind, name, method)
-    if not hasattr(np.ndarray, "itemset"):
+    if _lacks(np.ones(1), "itemset", 1):
         _set(np.ndarray, "itemset", _itemset)
     if _refuses("__bool__", np.zeros(0)):
         _set_number_method("__bool__", _truth)
