@@ -12,7 +12,7 @@ from anabranch.core.graph import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.tensor import Tensor
-from anabranch.eager import derivatives, mode, recording, tape
+from anabranch.eager import derivatives, mode, recording, scopes, tape
 from anabranch.eager.devices import LogicalDevice, PhysicalDevice, VirtualDeviceConfiguration
 from anabranch.eager.function import defun, function
 from anabranch.eager.mode import EAGER, eager_mode, executing_eagerly, graph_mode
@@ -27,10 +27,10 @@ gradients_function = derivatives.gradients_function
 val_and_grad_function = derivatives.value_and_gradients_function
 make_vjp = derivatives.make_vjp
 SYNC, ASYNC = mode.SYNC, mode.ASYNC
-DEVICE_PLACEMENT_EXPLICIT = mode.DEVICE_PLACEMENT_EXPLICIT
-DEVICE_PLACEMENT_WARN = mode.DEVICE_PLACEMENT_WARN
-DEVICE_PLACEMENT_SILENT = mode.DEVICE_PLACEMENT_SILENT
-DEVICE_PLACEMENT_SILENT_FOR_INT32 = mode.DEVICE_PLACEMENT_SILENT_FOR_INT32
+DEVICE_PLACEMENT_EXPLICIT = scopes.DEVICE_PLACEMENT_EXPLICIT
+DEVICE_PLACEMENT_WARN = scopes.DEVICE_PLACEMENT_WARN
+DEVICE_PLACEMENT_SILENT = scopes.DEVICE_PLACEMENT_SILENT
+DEVICE_PLACEMENT_SILENT_FOR_INT32 = scopes.DEVICE_PLACEMENT_SILENT_FOR_INT32
 GRAPH_MODE, EAGER_MODE = 0, 1
 
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from anabranch.core import errors
 from anabranch.core.contract.api import public
-from anabranch.eager.mode import (
+from anabranch.eager.mode import EAGER
+from anabranch.eager.scopes import (
     DEVICE_PLACEMENT_EXPLICIT,
     DEVICE_PLACEMENT_SILENT,
     DEVICE_PLACEMENT_SILENT_FOR_INT32,
     DEVICE_PLACEMENT_WARN,
-    EAGER,
 )
 from anabranch.xla import startup
 

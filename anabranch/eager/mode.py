@@ -19,14 +19,12 @@ import contextlib
 import itertools
 import random
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from anabranch.core import device as devices
 from anabranch.core import errors
 from anabranch.core.cache import Cache
 from anabranch.core.contract.api import public
@@ -40,6 +38,7 @@ from anabranch.core.protos import config_pb2
 from anabranch.core.values import dtypes
 from anabranch.eager import recording
 from anabranch.eager.application import Application
+from anabranch.eager.scopes import DeviceScope, NameScope, Scopes
 from anabranch.eager.tensor import EagerTensor
 from anabranch.placement.devices import LOCAL_TASK
 from anabranch.runtime.options import SessionOptions
@@ -54,119 +53,6 @@ _SEEDS = ("seed", "seed2")
 _SMALL_OPERAND = 64
 """Elements of an operand that is not a tensor yet, up to which it becomes one on the short way."""
 _INT32 = 2**31
-
-
-class _Scopes(threading.local):
-    """The name scope and the device of a thread."""
-
-    def __init__(self) -> None:
-        self.name = ""
-        self.device: Any = None
-        self.variable_watchers: tuple[Callable[[Any], None], ...] = ()
-        """What is told of each variable that the thread makes, before it has a value."""
-        self.value_watchers: tuple[Callable[[Any], None], ...] = ()
-        """What is told of it then."""
-
-
-class _NameScope:
-    """Enter a name scope: a string, and nothing else."""
-
-    __slots__ = ("_before", "_name", "_scopes")
-
-    def __init__(self, scopes: _Scopes, name: str | None) -> None:
-        self._scopes = scopes
-        self._name = name
-
-    def __enter__(self) -> str:
-        scopes, name = self._scopes, self._name
-        self._before = scopes.name
-        if not name:
-            scopes.name = ""
-            return ""
-        if isinstance(name, bytes):
-            name = name.decode()
-        scopes.name = name[:-1] if name[-1] == "/" else f"{scopes.name}/{name}" if scopes.name else name
-        return f"{scopes.name}/"
-
-    def __exit__(self, *error: object) -> None:
-        self._scopes.name = self._before
-
-
-class _DeviceScope:
-    """Enter a device scope: a canonical name, or None.
-
-    Raises:
-        ValueError: a function, or a string that names no device.
-    """
-
-    __slots__ = ("_before", "_name", "_scopes")
-
-    def __init__(self, scopes: _Scopes, name: Any) -> None:
-        if callable(name):
-            raise RuntimeError(
-                "tf.device does not support functions when eager execution is enabled.\n"
-                + errors.message(f"tf.device({name!r})", "the name of a device", 'tf.device("/cpu:0")')
-            )
-        self._scopes = scopes
-        self._name = None if name is None else devices.canonical_name(name)
-
-    def __enter__(self) -> None:
-        name = None if self._name is None else _placed(self._name)
-        self._before = self._scopes.device
-        self._scopes.device = name
-
-    def __exit__(self, *error: object) -> None:
-        self._scopes.device = self._before
-
-
-def _log_placement(view: OpView, name: str | None) -> None:
-    device = EAGER.device_name or f"{LOCAL_TASK}/device:CPU:0"
-    device = device if device.startswith("/job:") else f"{LOCAL_TASK}{device}"
-    print(f"Executing op {view.definition.type_name} in device {device}", file=sys.stderr)
-
-
-def _placed(name: str) -> str:
-    """Refuse a device that is not there, and one that ops which run at once are not placed on.
-
-    Under `allow_soft_placement` it is the CPU instead.
-
-    Raises:
-        RuntimeError: there is no such device. UnimplementedError: it is not the first of its type.
-    """
-    fields = devices.parse(name)
-    kind, index = fields.device_type or "CPU", fields.device_index or 0
-    if kind == "CPU" and not index:
-        return name
-    if EAGER.device_policy in (DEVICE_PLACEMENT_EXPLICIT, DEVICE_PLACEMENT_WARN):
-        raise errors.UnimplementedError(
-            None,
-            None,
-            errors.message(
-                f"tf.device({name!r}) under a policy that refuses or reports copies between devices",
-                "the CPU alone, or a policy that lets operands be moved",
-                "tf.enable_eager_execution(device_policy=tf.contrib.eager.DEVICE_PLACEMENT_SILENT)",
-            ),
-        )
-    listed = EAGER.worker.devices.listed()
-    is_there = any((device.platform.upper(), device.number) == (kind, index) for device in listed)
-    if (index or not is_there) and EAGER.config is not None and EAGER.config.allow_soft_placement:
-        return f"{LOCAL_TASK}/device:CPU:0"
-    if not is_there:
-        raise RuntimeError(
-            f"{LOCAL_TASK}/device:{kind}:{index} unknown device.\n"
-            + errors.message(f"tf.device({name!r})", f"one of {', '.join(map(str, listed))}", 'tf.device("/cpu:0")')
-        )
-    if index:
-        raise errors.UnimplementedError(
-            None,
-            None,
-            errors.message(
-                f"tf.device({name!r}) where ops run at once",
-                "the first device of a type",
-                f"tf.device('/{kind.lower()}:0'), or a graph: sessions place ops on every device",
-            ),
-        )
-    return name
 
 
 _PLAIN = frozenset((int, float, list, tuple, np.ndarray))
@@ -249,7 +135,7 @@ class EagerBuilder(Builder):
         self._numbers = itertools.count(1)
         self._own_names: set[str] = set()
         """Names of resources that belong to the handle that is about to be made."""
-        self._scopes = _Scopes()
+        self._scopes = Scopes()
         self._seed: int | None = None
         self._generator = random.Random()
         self.callbacks: list[Callable[..., Any]] = []
@@ -469,7 +355,7 @@ class EagerBuilder(Builder):
         return builder._NOTHING if not name else builder._Nothing(name)
 
     def name_scope(self, name: str | None) -> Context[str]:
-        return _NameScope(self._scopes, name)
+        return NameScope(self._scopes, name)
 
     def get_name_scope(self) -> str:
         return self._scopes.name
@@ -515,7 +401,7 @@ class EagerBuilder(Builder):
         return self._scopes.device
 
     def device(self, device_name_or_function: Any) -> Context[None]:
-        return _DeviceScope(self._scopes, device_name_or_function)
+        return DeviceScope(self, self._scopes, device_name_or_function)
 
     def init_scope(self) -> Context[None]:
         return recording.stopped()
@@ -544,6 +430,12 @@ def _let_go() -> None:
             resource.shutdown()
 
 
+def _log_placement(view: OpView, name: str | None) -> None:
+    device = EAGER.device_name or f"{LOCAL_TASK}/device:CPU:0"
+    device = device if device.startswith("/job:") else f"{LOCAL_TASK}{device}"
+    print(f"Executing op {view.definition.type_name} in device {device}", file=sys.stderr)
+
+
 EAGER = EagerBuilder()
 """The process's eager mode."""
 _enabled = False
@@ -551,7 +443,6 @@ _enabled = False
 
 # -------------------------------------------------------------------------------------------------------------- public
 SYNC, ASYNC = 0, 1
-DEVICE_PLACEMENT_EXPLICIT, DEVICE_PLACEMENT_WARN, DEVICE_PLACEMENT_SILENT, DEVICE_PLACEMENT_SILENT_FOR_INT32 = range(4)
 
 
 @public("enable_eager_execution", "contrib.eager.enable_eager_execution")

@@ -8,7 +8,7 @@ import anabranch as tf
 from anabranch.contrib.eager import execution, execution_callbacks, iterators, metrics, network, saver
 from anabranch.core.contract import api
 from anabranch.core.values.tensor_spec import TensorSpec
-from anabranch.eager import mode
+from anabranch.eager import mode, scopes
 from anabranch.variables.resource_variable import ResourceVariable
 from anabranch.variables.tracking import AutoTrackable
 
@@ -23,9 +23,9 @@ _OWN = {
     "py_func": tf.py_function,
     "SYNC": mode.SYNC,
     "ASYNC": mode.ASYNC,
-    "DEVICE_PLACEMENT_EXPLICIT": mode.DEVICE_PLACEMENT_EXPLICIT,
-    "DEVICE_PLACEMENT_WARN": mode.DEVICE_PLACEMENT_WARN,
-    "DEVICE_PLACEMENT_SILENT": mode.DEVICE_PLACEMENT_SILENT,
+    "DEVICE_PLACEMENT_EXPLICIT": scopes.DEVICE_PLACEMENT_EXPLICIT,
+    "DEVICE_PLACEMENT_WARN": scopes.DEVICE_PLACEMENT_WARN,
+    "DEVICE_PLACEMENT_SILENT": scopes.DEVICE_PLACEMENT_SILENT,
     "enable_remote_eager_execution": mode.enable_eager_execution,
 }
 for _name, _object in _OWN.items():

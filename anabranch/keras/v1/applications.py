@@ -17,7 +17,7 @@ import anabranch as tf
 from anabranch.core import errors
 from anabranch.keras import loader
 from anabranch.keras.v1 import layer, model, network, state
-from anabranch.keras.v1.layers import core, merging, pooling
+from anabranch.keras.v1.layers import core, inputs, merging, pooling
 
 # Module of Keras by the name that programs know it by.
 _MODULES = {
@@ -111,7 +111,7 @@ class _Layers(types.SimpleNamespace):
     """The layers of version 1 by name, for the models of a module."""
 
     GlobalAveragePooling2D = staticmethod(_pooled)
-    Input = staticmethod(network.Input)
+    Input = staticmethod(inputs.Input)
     add = staticmethod(merging.add)
     concatenate = staticmethod(merging.concatenate)
 

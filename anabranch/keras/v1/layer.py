@@ -24,7 +24,7 @@ from anabranch.core.graph.builder import builder_of, current_builder
 from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import nest
 from anabranch.keras.v1 import backend as K
-from anabranch.keras.v1 import constraints, initializers, regularizers, state
+from anabranch.keras.v1 import regularizers, state
 from anabranch.keras.v1.nodes import Called, Node
 from anabranch.keras.v1.objects import Registry
 from anabranch.keras.v1.old_spellings import modern
@@ -421,86 +421,6 @@ class Layer(Called, Weights):
             )
         return sum(K.count_params(weight) for weight in self.weights)
 
-    # ------------------------------------------------------------------------------------------------------- variables
-    def add_weight(
-        self,
-        name: Any = None,
-        shape: Any = None,
-        dtype: Any = None,
-        initializer: Any = None,
-        regularizer: Any = None,
-        trainable: bool | None = None,
-        constraint: Any = None,
-        partitioner: Any = None,
-        use_resource: bool | None = None,
-        synchronization: Any = None,
-        aggregation: Any = None,
-        **kwargs: Any,
-    ) -> Any:
-        """A variable of the layer.
-
-        Args:
-            name: name within the layer's scope.
-            shape: its shape; a scalar if None.
-            dtype: its dtype; that of the layer if None.
-            initializer: how it starts: Glorot's uniform distribution for floats and zeros for others, if None.
-            regularizer: function of the variable that is added to the losses.
-            trainable: whether optimizers change it (True if None).
-            constraint: function that optimizers apply to it after an update.
-            partitioner: must be None.
-            use_resource: make it behind a resource handle (True if None).
-            synchronization, aggregation: how a variable with a copy on each of several devices is one.
-            collections: the graph's lists of variables that it joins.
-        """
-        if not isinstance(name, str) and name is not None and not isinstance(shape, str | None):
-            name, shape = shape, name
-        if isinstance(shape, str):  # add_weight(shape, name=...), as in Keras before TensorFlow had it
-            name, shape = shape, name
-        if partitioner is not None:
-            raise ValueError(
-                errors.message(
-                    "add_weight(partitioner=...)", "a variable in one piece", "tf.get_variable, which cuts it"
-                )
-            )
-        shape = () if shape is None else shape
-        sizes = [int(size) if size is not None else None for size in tf.TensorShape(shape).as_list()]
-        kind = tf.as_dtype(dtype or self._dtype or state.floatx())
-        if initializer is None:
-            initializer = "glorot_uniform" if kind.is_floating else "zeros"
-        initializer = initializers.get(initializer)
-        trainable = True if trainable is None else trainable
-        of_copies = {"synchronization": synchronization, "aggregation": aggregation}
-        with tf.init_scope():
-            variable = tf.Variable(
-                lambda: _initial_value(initializer, sizes, kind),
-                name=name or "variable",
-                trainable=trainable,
-                dtype=kind,
-                constraint=constraints.get(constraint),
-                use_resource=True if use_resource is None else use_resource,
-                collections=kwargs.get("collections"),
-                **{name: value for name, value in of_copies.items() if value is not None},
-            )
-        state.track_variable(variable)
-        (self._own_trainable if trainable else self._own_frozen).append(variable)
-        if name:
-            self._children.setdefault(name, variable)
-            tracking.joined()
-        regularizer = regularizers.get(regularizer)
-        if regularizer is not None:
-            scope = f"{variable.name.partition(':')[0]}/Regularizer"
-
-            def loss() -> Any:
-                with tf.name_scope(scope + "/"):
-                    return regularizer(variable)
-
-            self.add_loss(loss)
-        return variable
-
-    def add_variable(self, *args: Any, **kwargs: Any) -> Any:
-        """Another name of :meth:`add_weight`."""
-        return self.add_weight(*args, **kwargs)
-
     # ----------------------------------------------------------------------------------------------------------- calls
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         kwargs = {**dict(zip(self._call_arguments[1:], args, strict=False)), **kwargs}
@@ -622,14 +542,6 @@ def is_inside_call() -> bool:
 def _arguments_of(call: Any) -> list[str]:
     parameters = inspect.signature(call).parameters.values()
     return ["**" if p.kind is p.VAR_KEYWORD else p.name for p in parameters if p.kind is not p.VAR_POSITIONAL]
-
-
-def _initial_value(initializer: Any, sizes: list[Any], kind: Any) -> Any:
-    try:
-        return initializer(sizes, dtype=kind)
-    except TypeError:
-        # One of the program's own, which takes the shape alone.
-        return tf.cast(initializer(sizes), kind)
 
 
 _completers: list[Any] = []  # filled by the module of ops between layers, which stands above this one

@@ -25,7 +25,6 @@ from anabranch.keras.v1 import (
     losses,
     metrics,
     model,
-    network,
     optimizers,
     regularizers,
     saving,
@@ -43,6 +42,7 @@ from anabranch.keras.v1.layers import (
     core,
     embeddings,
     feature_columns,
+    inputs,
     merging,
     normalization,
     pooling,
@@ -108,7 +108,7 @@ _MODELS = {
 }
 _NAMES: dict[str, dict[str, Any]] = {
     "": {
-        "Input": network.Input,
+        "Input": inputs.Input,
         "Model": model.Model,
         "Sequential": sequential.Sequential,
         "__version__": saving.VERSION,
@@ -142,7 +142,7 @@ _NAMES: dict[str, dict[str, Any]] = {
     "layers": {
         **_layers,
         **{name: getattr(merging, name) for name in _functions},
-        "Input": network.Input,
+        "Input": inputs.Input,
         "InputSpec": layer.InputSpec,
         "serialize": layer.registry.public_functions("layer")[0],
         "deserialize": layer.registry.deserialize,

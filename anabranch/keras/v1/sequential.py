@@ -11,8 +11,9 @@ from anabranch.core import errors
 from anabranch.core.values import nest
 from anabranch.keras.v1 import objects, state
 from anabranch.keras.v1.layer import Layer, registry
+from anabranch.keras.v1.layers.inputs import Input, InputLayer
 from anabranch.keras.v1.model import Model
-from anabranch.keras.v1.network import Input, InputLayer, has_weights
+from anabranch.keras.v1.network import has_weights
 from anabranch.layers.base import Layer as ScopedLayer
 
 

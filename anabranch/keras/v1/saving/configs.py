@@ -11,7 +11,7 @@ import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.values import nest
 from anabranch.keras.v1.layer import registry
-from anabranch.keras.v1.network import InputLayer
+from anabranch.keras.v1.layers.inputs import InputLayer
 
 VERSION = "2.2.4-tf"
 
