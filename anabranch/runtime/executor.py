@@ -26,7 +26,6 @@ from anabranch.core.values import shapes
 from anabranch.runtime import (
     channel_ops,
     computed_segments,
-    fast_path,
     first_failure,
     host_ops,
     out_of_turn,
@@ -34,6 +33,7 @@ from anabranch.runtime import (
     results,
 )
 from anabranch.runtime.attempt import Attempt
+from anabranch.runtime.fast_path import fast_step
 from anabranch.runtime.interpreter import body_plans, nested, stretches
 from anabranch.runtime.interpreter.open_stretches import OpenStretch
 from anabranch.runtime.interpreter.python_results import Recorded
@@ -67,7 +67,7 @@ class Executor:
         self.plan = plan
         self.bodies = bodies if bodies is not None else body_plans.BodyPlans(plan)
         self.manager = manager
-        self._fast: fast_path.FastStep | None = None
+        self._fast: fast_step.FastStep | None = None
         self._considered = -1
         """The arrangement of the plan of which it was last asked whether it has a fast path."""
         self._stateless: tuple[int, list[HostItem] | None, dict[ValueKey, Any]] = -1, None, {}
@@ -88,7 +88,7 @@ class Executor:
         prepare(self.plan, tier)
 
     @property
-    def fast(self) -> fast_path.FastStep | None:
+    def fast(self) -> fast_step.FastStep | None:
         """The plan on the fast path, if it goes there."""
         form = self._fast
         return form if form is not None and form.arrangement == self.plan.arrangements else None
@@ -217,7 +217,7 @@ class Executor:
         """Let later runs of the plan go the fast path, if it can."""
         if self._considered != self.plan.arrangements:
             self._considered = self.plan.arrangements
-            self._fast = fast_path.of(self)
+            self._fast = fast_step.of(self)
         if self.fast is not None:
             self.fast.learn(attempts)
 

@@ -26,7 +26,8 @@ from anabranch.core.cache import Cache
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.operation import Tensor
 from anabranch.runtime import results, step_threads
-from anabranch.runtime.fast_path import FastStep, Form
+from anabranch.runtime.fast_path.fast_step import FastStep
+from anabranch.runtime.fast_path.form import Form
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.state.slots import RandomCounter, Slot, Version
 from anabranch.runtime.step import Call, OtherLayout, Transaction, device_failure, random_words

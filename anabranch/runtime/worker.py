@@ -41,7 +41,9 @@ from anabranch.core.live_set import LiveSet
 from anabranch.core.values import spare_arrays
 from anabranch.placement.devices import LOCAL_TASK, Devices
 from anabranch.placement.placer import Placer
-from anabranch.runtime import executor, fast_path, pipeline, portable_plan, step_stats, step_threads
+from anabranch.runtime import executor, pipeline, portable_plan, step_stats, step_threads
+from anabranch.runtime.fast_path.fast_step import FastStep
+from anabranch.runtime.fast_path.repetition import Repetition, repetition
 from anabranch.runtime.interpreter import body_calls, body_plans
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.plans import comparison, policy, shape_families
@@ -74,7 +76,7 @@ class LocalStep(NamedTuple):
     feeds: tuple[Tensor, ...]
 
 
-def _stays_here(fast: fast_path.FastStep) -> bool:
+def _stays_here(fast: FastStep) -> bool:
     """Whether a step that may last stays in the thread that asks for it.
 
     It does if it only feeds queues, and the thread is there for that: no signal comes to it, and where the step waits
@@ -91,7 +93,7 @@ class RegisteredStep:
     def __init__(self, number: int, step: LocalStep) -> None:
         self.number = number
         self.step = step
-        self.last: fast_path.Repetition | None = None
+        self.last: Repetition | None = None
         """How it ran last, if it took the fast path."""
 
     def plain(self, feed_dict: Any) -> list[Any] | None:
@@ -299,7 +301,7 @@ class Worker:
                 with contextlib.suppress(MemoryError):  # the step is done, and what is noted of it can be spared
                     if step.nested_cost[0]:
                         self._bodies.spend(plan, step.nested_cost[0])
-                    registered.last = fast_path.repetition(changes, registered.step.feeds, values, plan, runner)
+                    registered.last = repetition(changes, registered.step.feeds, values, plan, runner)
                     if interpreted:
                         executor.ran_interpreted(plan, self.busy() - began)
                 return results
@@ -318,7 +320,7 @@ class Worker:
             return self._run_apart(registered, work, token, lambda problem: self._leave(token, runner, problem))
 
     @staticmethod
-    def _may_last(plan: Any, fast: fast_path.FastStep | None) -> bool:
+    def _may_last(plan: Any, fast: FastStep | None) -> bool:
         """Whether a step is to run on a thread of its own, as it may last: see the policy above."""
         if plan.took > LASTS or plan.acts_outside:
             return True
@@ -377,7 +379,7 @@ class Worker:
     def _repeat_apart(
         self,
         registered: RegisteredStep,
-        last: fast_path.Repetition,
+        last: Repetition,
         values: Sequence[Any],
         timeout: float | None,
         on_token: OnToken | None,

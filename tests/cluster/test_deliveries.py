@@ -11,7 +11,7 @@ import anabranch as tf
 from anabranch.cluster import task as tasks
 from anabranch.cluster import wire
 from anabranch.cluster.deliveries import LEAST, Deliveries
-from anabranch.runtime import fast_path
+from anabranch.runtime.fast_path import form
 
 SIZE = LEAST // 4
 
@@ -128,9 +128,9 @@ def test_what_a_compiled_piece_gives_is_not_copied_and_a_fetch_is_the_callers(cl
     with tf.Session(workers[0].target, config=tf.SessionOptions(tier="compiled")) as session:
         first, _ = [session.run([rest, doubled], feeds) for _ in range(2)]
         copied = []
-        collect = fast_path.Form.collect
+        collect = form.Form.collect
         monkeypatch.setattr(
-            fast_path.Form, "collect", lambda self, *arguments: copied.append(self) or collect(self, *arguments)
+            form.Form, "collect", lambda self, *arguments: copied.append(self) or collect(self, *arguments)
         )
         again = session.run([rest, doubled], feeds)
         assert not copied

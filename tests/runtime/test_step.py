@@ -64,7 +64,7 @@ def test_memory_that_is_short_when_a_step_has_run_before(session, monkeypatch, o
     with monkeypatch.context() as short:
         short.setattr(results.np, "empty", fail)
         short.setattr(results, "own", fail)
-        short.setattr("anabranch.runtime.fast_path.own", fail)
+        short.setattr("anabranch.runtime.fast_path.form.own", fail)
         with pytest.raises(tf.errors.ResourceExhaustedError, match="fetches that do not fit into memory"):
             session.run([step, twice], feeds)
     assert session.run(v)[0] == before

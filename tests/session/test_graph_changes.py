@@ -9,8 +9,8 @@ import anabranch as tf
 from anabranch.compat.internal import ops
 from anabranch.core.graph import body_ops
 from anabranch.core.graph.build import build
-from anabranch.runtime import fast_path
 from anabranch.runtime import worker as workers
+from anabranch.runtime.fast_path import fast_step
 from anabranch.runtime.interpreter import body_plans
 from anabranch.runtime.plans import plan
 
@@ -122,8 +122,8 @@ def test_additions_leave_plans_and_the_short_way_alone(g, session, plans, add, m
         assert session.run(y, {x: np.float32(2.0)}) == 7.0
     assert len(plans) == 2
     hot = []
-    run = fast_path.FastStep.run
-    monkeypatch.setattr(fast_path.FastStep, "run", lambda *args: hot.append(True) or run(*args))
+    run = fast_step.FastStep.run
+    monkeypatch.setattr(fast_step.FastStep, "run", lambda *args: hot.append(True) or run(*args))
     for i in range(4):
         add(g, i)
         assert session.run(y, {x: np.float32(2.0)}) == 7.0

@@ -14,7 +14,7 @@ from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.values import shapes
-from anabranch.ops.shared import open_forms, row_rules, unchecked
+from anabranch.ops.shared import open_shapes, row_rules, unchecked
 from anabranch.ops.shared.array_rules import Index, dense, ints, refuse, require, shape_from, shape_of
 
 
@@ -24,7 +24,7 @@ class Fill(Op):
     signature = "dims: index_type, value: T -> output: T"
     attrs = {"T": Type(), "index_type": Index()}
     effect = PURE
-    any_size = open_forms.fill
+    any_size = open_shapes.fill
     moves = True
     compile_time = ("dims",)
 
@@ -197,7 +197,7 @@ class Tile(Op):
     effect = PURE
     by_rows = row_rules.tile
     straight = unchecked.tile
-    any_size = open_forms.tile
+    any_size = open_shapes.tile
     moves = True
     compile_time = ("multiples",)
 
@@ -273,7 +273,7 @@ class BroadcastTo(Op):
     signature = "input: T, shape: Tidx -> output: T"
     attrs = {"T": Type(), "Tidx": Index()}
     effect = PURE
-    any_size = open_forms.broadcast_to
+    any_size = open_shapes.broadcast_to
     moves = True
     compile_time = ("shape",)
 

@@ -18,7 +18,7 @@ from anabranch.core.contract.opdef import PURE, Bool, Cost, Int, Op, Role, Strin
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.values import shapes
-from anabranch.ops.shared import open_forms, open_places, row_rules, row_sums, unchecked
+from anabranch.ops.shared import open_places, row_rules, row_sums, unchecked
 from anabranch.ops.shared.array_rules import axis_in, dense, ints, known, rank_of, refuse, require, shape_from, shape_of
 from anabranch.ops.state import scatter_rules
 
@@ -132,7 +132,7 @@ class Gather(Op):
     signature = "params: Tparams, indices: Tindices -> output: Tparams"
     attrs = {"validate_indices": Bool(True), "Tparams": Type(), "Tindices": Type("int32 int64")}
     effect = PURE
-    any_size = open_forms.gather
+    any_size = open_places.gather
     role = Role.ROWS
     cost = Cost.INDEXED
     moves = True
@@ -162,7 +162,7 @@ class GatherV2(Op):
         "Taxis": Type("int32 int64"),
     }
     effect = PURE
-    any_size = open_forms.gather
+    any_size = open_places.gather
     by_rows = row_rules.gather
     straight = unchecked.rows
     role = Role.ROWS

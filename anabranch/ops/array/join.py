@@ -12,7 +12,7 @@ from anabranch.core.contract.opdef import Shape as ShapeAttr
 from anabranch.core.graph.build import build
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.values import shapes
-from anabranch.ops.shared import open_forms, row_rules, size_forms, unchecked
+from anabranch.ops.shared import open_shapes, row_rules, size_forms, unchecked
 from anabranch.ops.shared.array_rules import (
     Index,
     axis_in,
@@ -36,7 +36,7 @@ class Pack(Op):
     effect = PURE
     by_rows = row_rules.new_axis(of_first=False)
     straight = unchecked.pack
-    any_size = open_forms.pack
+    any_size = open_shapes.pack
     of_sizes = size_forms.packed
     role = Role.JOIN
     moves = True
@@ -285,7 +285,7 @@ class ConcatV2(Op):
     effect = PURE
     by_rows = row_rules.concat
     straight = unchecked.concat
-    any_size = open_forms.concat
+    any_size = open_shapes.concat
     of_sizes = size_forms.joined
     role = Role.JOIN
     moves = True
@@ -420,7 +420,7 @@ class Split(Op):
     effect = PURE
     by_rows = row_rules.split
     straight = unchecked.split
-    any_size = open_forms.split
+    any_size = open_shapes.split
     role = Role.SPLIT
     moves = True
     compile_time = ("split_dim",)

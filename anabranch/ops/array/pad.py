@@ -9,7 +9,7 @@ import numpy as np
 from anabranch.core.contract.opdef import PURE, Op, String, Type
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
-from anabranch.ops.shared import open_forms, row_rules
+from anabranch.ops.shared import open_shapes, row_rules
 from anabranch.ops.shared.array_rules import Index, dense, ints, known, refuse, require, shape_of
 
 
@@ -98,7 +98,7 @@ class Pad(Op):
     attrs = {"T": Type(), "Tpaddings": Index()}
     effect = PURE
     moves = True
-    any_size = open_forms.pad
+    any_size = open_shapes.pad
     by_rows = row_rules.pad
     compile_time = ("paddings",)
     shape = _padded_shape
@@ -119,7 +119,7 @@ class PadV2(Op):
     attrs = {"T": Type(), "Tpaddings": Index()}
     effect = PURE
     moves = True
-    any_size = open_forms.pad
+    any_size = open_shapes.pad
     by_rows = row_rules.pad
     compile_time = ("paddings",)
     shape = _padded_shape

@@ -13,7 +13,7 @@ from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op
 from anabranch.core.contract.opdef import Shape as ShapeAttr
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
-from anabranch.ops.shared import open_forms, row_rules, size_forms, unchecked
+from anabranch.ops.shared import open_shapes, row_rules, size_forms, unchecked
 from anabranch.ops.shared.array_rules import Index, dense, ints, refuse, require, shape_of
 
 _INTEGERS = NotDifferentiable("a shape is made of integers")
@@ -121,7 +121,7 @@ class Reshape(Op):
     effect = PURE
     by_rows = row_rules.reshape
     straight = unchecked.reshape
-    any_size = open_forms.reshape
+    any_size = open_shapes.reshape
     of_sizes = size_forms.same
     moves = True
     compile_time = ("shape",)
@@ -252,7 +252,7 @@ class ExpandDims(Op):
     signature = "input: T, dim: Tdim -> output: T"
     attrs = {"T": Type(), "Tdim": Index()}
     effect = PURE
-    any_size = open_forms.expand_dims
+    any_size = open_shapes.expand_dims
     of_sizes = size_forms.same
     straight = unchecked.new_axis
     by_rows = row_rules.axes_behind(1)
@@ -298,7 +298,7 @@ class Squeeze(Op):
     signature = "input: T -> output: T"
     attrs = {"T": Type(), "squeeze_dims": List("int", (), minimum=0)}
     effect = PURE
-    any_size = open_forms.squeeze
+    any_size = open_shapes.squeeze
     by_rows = row_rules.squeeze
     moves = True
     gradient = _shape_gradient(1)

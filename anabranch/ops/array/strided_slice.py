@@ -27,7 +27,7 @@ from anabranch.ops.array.slice_regions import (
     sliced_shape,
     take,
 )
-from anabranch.ops.shared import open_forms, row_rules, size_forms, unchecked
+from anabranch.ops.shared import open_shapes, row_rules, size_forms, unchecked
 from anabranch.ops.shared.array_rules import dense, ints, refuse, require, shape_of
 
 
@@ -129,7 +129,7 @@ class StridedSlice(Op):
     signature = "input: T, begin: Index, end: Index, strides: Index -> output: T"
     attrs = {**_SLICE_ATTRS, "Index": Type("int16 int32 int64")}
     effect = PURE
-    any_size = open_forms.strided
+    any_size = open_shapes.strided
     of_sizes = size_forms.subscript
     straight = _always_there
     by_rows = row_rules.strided_slice
@@ -180,7 +180,7 @@ class StridedSliceGrad(Op):
     signature = "shape: Index, begin: Index, end: Index, strides: Index, dy: T -> output: T"
     attrs = _SLICE_ATTRS
     effect = PURE
-    any_size = open_forms.strided_gradient
+    any_size = open_shapes.strided_gradient
     ranks = {"begin": 1, "end": 1, "strides": 1}
     moves = True
     compile_time = ("shape", *_SPEC)
@@ -351,7 +351,7 @@ class Slice(Op):
     signature = "input: T, begin: Index, size: Index -> output: T"
     attrs = {"T": Type(), "Index": Type("int32 int64")}
     effect = PURE
-    any_size = open_forms.window
+    any_size = open_shapes.window
     of_sizes = size_forms.part
     ranks = {"begin": 1, "size": 1}
     by_rows = row_rules.slices

@@ -20,7 +20,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes, shapes
-from anabranch.ops.shared import open_forms, row_sums
+from anabranch.ops.shared import open_places, row_sums
 from anabranch.ops.shared.array_rules import INDEX, NUMBERS, dense, like, refuse, require, shape_of
 from anabranch.ops.shared.unchecked import Changed
 from anabranch.ops.shared.widening import widen
@@ -424,7 +424,7 @@ for _name, _types, _ufunc, _mode, _empty, _start, _sorted_grad, _unsorted_grad i
         compile_time=("num_segments",),
         cost=Cost.INDEXED,
         role=Role.ROW_SUMS if _name == "Sum" else None,
-        any_size=open_forms.unsorted_sum if _name == "Sum" else None,
+        any_size=open_places.unsorted_sum if _name == "Sum" else None,
         kernel=_unsorted_kernel(_mode, _ufunc, _start),
         gradient=_unsorted_grad,
     )

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from anabranch.ops.shared import row_sums
-from anabranch.ops.shared.open_forms import takes_sizes
+from anabranch.ops.shared.open_forms import FLOATS, MOST, MOVED, PLAIN, Form, Maker, room, takes_sizes
 from anabranch.ops.shared.unchecked import Changed
 
-Form = Callable[..., Any]
-Maker = Callable[[Sequence[Any], dict[str, Any]], Form | None]
-_FLOATS = frozenset(np.dtype(name) for name in ("float32", "float64"))
 _INTEGERS = frozenset(np.dtype(name) for name in ("int32", "int64"))
-_PLAIN = _FLOATS | _INTEGERS | {np.dtype(bool)}
-_MOST = 1 << 26
-"""Elements beyond which an array is left to the kernel, which asks whether there is room."""
 
 
 def _rows_of(indices: Any, sizes: tuple[int, ...]) -> Any:
     """The numbers of the slices that the last dimension of indices names, where all dimensions before are one."""
-    if indices.shape[-1] != len(sizes) or not indices.size or math.prod(sizes) > _MOST:
+    if indices.shape[-1] != len(sizes) or not indices.size or math.prod(sizes) > MOST:
         raise Changed
     unsigned = np.dtype(f"u{indices.dtype.itemsize}")
     rows: Any = None
@@ -38,7 +32,7 @@ def _rows_of(indices: Any, sizes: tuple[int, ...]) -> Any:
 def gather_nd(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """Slices that are in range."""
     params, indices = operands
-    if params.dtype not in _PLAIN or indices.dtype not in _INTEGERS or not indices.ndim or attrs["bad_indices_policy"]:
+    if params.dtype not in PLAIN or indices.dtype not in _INTEGERS or not indices.ndim or attrs["bad_indices_policy"]:
         return None
     depth = indices.shape[-1]
     if not 0 < depth <= params.ndim:
@@ -56,14 +50,14 @@ def gather_nd(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
 def scatter_nd(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """Sums of slices that are in range."""
     indices, updates, shape = operands
-    if updates.dtype not in _PLAIN - {np.dtype(bool)} or indices.dtype not in _INTEGERS or not indices.ndim:
+    if updates.dtype not in PLAIN - {np.dtype(bool)} or indices.dtype not in _INTEGERS or not indices.ndim:
         return None
     depth, rank, dtype = indices.shape[-1], np.size(shape), updates.dtype
     if attrs["bad_indices_policy"] or not 0 < depth <= rank:
         return None
 
     def put(indices: Any, updates: Any, shape: tuple[int, ...]) -> Any:
-        if len(shape) != rank or min(shape) < 1 or math.prod(shape) > _MOST:
+        if len(shape) != rank or min(shape) < 1 or math.prod(shape) > MOST:
             raise Changed
         if updates.shape != (*indices.shape[:-1], *shape[depth:]):
             raise Changed
@@ -81,10 +75,10 @@ def place_of(function: Any, reduce: Any) -> Maker:
     def make(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
         x, axis = operands
         out = attrs["output_type"].np
-        if x.dtype not in _FLOATS | _INTEGERS or np.size(axis) != 1 or not -x.ndim <= int(np.ravel(axis)[0]) < x.ndim:
+        if x.dtype not in FLOATS | _INTEGERS or np.size(axis) != 1 or not -x.ndim <= int(np.ravel(axis)[0]) < x.ndim:
             return None
         along = int(np.ravel(axis)[0])
-        limits = np.finfo(x.dtype) if x.dtype in _FLOATS else None
+        limits = np.finfo(x.dtype) if x.dtype in FLOATS else None
         worst = None if limits is None else (limits.min if reduce is np.maximum else limits.max)
 
         def place(x: Any, _: Any) -> Any:
@@ -106,14 +100,14 @@ def place_of(function: Any, reduce: Any) -> Maker:
 def one_hot(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
     """Along the last dimension."""
     indices, depth, on, off = operands
-    if indices.dtype not in _INTEGERS or on.dtype not in _PLAIN or on.ndim or off.ndim or depth.ndim:
+    if indices.dtype not in _INTEGERS or on.dtype not in PLAIN or on.ndim or off.ndim or depth.ndim:
         return None
     if attrs["axis"] not in (-1, indices.ndim):
         return None
     dtype = indices.dtype
 
     def spread(indices: Any, depth: tuple[int, ...], on: Any, off: Any) -> Any:
-        if depth[0] < 0 or indices.size * depth[0] > _MOST:
+        if depth[0] < 0 or indices.size * depth[0] > MOST:
             raise Changed
         return np.where(indices[..., None] == np.arange(depth[0], dtype=dtype), on, off)
 
@@ -129,4 +123,43 @@ def transpose(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
             raise Changed
         return x.transpose(perm)
 
-    return turned if operands[0].dtype in _PLAIN else None
+    return turned if operands[0].dtype in PLAIN else None
+
+
+def gather(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Slices of a dimension that a form is for."""
+    params, indices, *rest = operands
+    if params.dtype not in MOVED or not params.ndim or attrs.get("batch_dims", 0):
+        return None
+    if rest and (np.size(rest[0]) != 1 or not -params.ndim <= int(np.ravel(rest[0])[0]) < params.ndim):
+        return None
+    axis = int(np.ravel(rest[0])[0]) % params.ndim if rest else 0
+    unsigned = np.dtype(f"u{indices.dtype.itemsize}")
+
+    def slices(params: Any, indices: Any, *_: Any) -> Any:
+        if not indices.size or np.maximum.reduce(indices.view(unsigned), None) >= params.shape[axis]:
+            raise Changed
+        return params.take(indices, axis)
+
+    slices.fixes = (2,) if rest else ()  # type: ignore[attr-defined]
+    return slices
+
+
+def unsorted_sum(operands: Sequence[Any], attrs: dict[str, Any]) -> Form | None:
+    """Sums of rows by a vector of numbers."""
+    data, ids, count = operands
+    if data.dtype not in PLAIN or data.dtype == bool or ids.ndim != 1 or count.ndim:
+        return None
+    unsigned = np.dtype(f"u{ids.dtype.itemsize}")
+
+    def sums(data: Any, ids: Any, count: Any) -> Any:
+        rows = int(count)
+        if len(data) != len(ids) or not len(ids) or rows < 0:
+            raise Changed
+        if np.maximum.reduce(ids.view(unsigned)) >= rows:
+            raise Changed
+        out = np.zeros(room((rows, *data.shape[1:])), data.dtype)
+        row_sums.add_to_rows(out, ids, data)
+        return out
+
+    return sums
