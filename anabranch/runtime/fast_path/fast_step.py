@@ -28,7 +28,7 @@ from anabranch.core.values import dtypes
 from anabranch.runtime import computed_segments
 from anabranch.runtime.attempt import Attempt
 from anabranch.runtime.fast_path.form import Form, Unfit
-from anabranch.runtime.fast_path.items import Empty, HostOp, stored_outputs
+from anabranch.runtime.fast_path.items import Empty, HostOp, sources_of, stored_outputs
 from anabranch.runtime.plans import program_groups
 from anabranch.runtime.plans.items import HostItem, ProgramItem, Segment
 from anabranch.runtime.runner import Runner
@@ -102,7 +102,7 @@ class FastStep:
                 )
             channel = None
             if segment.channel is not None:
-                channel = HostOp(runner, segment.channel, self.sources(plan.sources(segment.channel), {}))
+                channel = HostOp(runner, segment.channel, sources_of(self.places, plan.sources(segment.channel), {}))
                 self._give_places(stored_outputs(plan, segment.channel))
             self.stages.append(_Stage(segment, [self.places[key] for key in dict.fromkeys(inputs)], channel, form))
         if self.computed:
@@ -118,10 +118,6 @@ class FastStep:
         for key in keys:
             self.places[key] = self._count
             self._count += 1
-
-    def sources(self, keys: Sequence[ValueKey | None], read: dict[ValueKey, int]) -> list[int | None]:
-        """Per key its place, or ``~i`` for the i-th version that the segment reads."""
-        return [None if key is None else ~read[key] if key in read else self.places[key] for key in keys]
 
     # ------------------------------------------------------------------------------------------------------------- runs
     def run(
@@ -207,7 +203,7 @@ class FastStep:
             ):
                 continue
             try:
-                form = Form(self, attempt)
+                form = Form(self.places, attempt)
             except Unfit:
                 stage.refused += 1
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +13,21 @@ from anabranch.core.graph.state_key import StateKey, ValueKey
 from anabranch.core.values import spare_arrays
 from anabranch.runtime import first_failure, results
 from anabranch.runtime.attempt import Attempt
-from anabranch.runtime.fast_path.items import BoundProgram, HostOp, OtherShapes, PaddedArgument, Wave, stored_outputs
+from anabranch.runtime.fast_path.items import (
+    BoundProgram,
+    HostOp,
+    OtherShapes,
+    PaddedArgument,
+    Wave,
+    sources_of,
+    stored_outputs,
+)
 from anabranch.runtime.plans.items import HostItem, ProgramItem
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.slots import RandomCounter, Slot, Version
 from anabranch.runtime.step import Call, OtherLayout, Transaction
 from anabranch.runtime.values import own
 from anabranch.xla import engine
-
-if TYPE_CHECKING:
-    from anabranch.runtime.fast_path.fast_step import FastStep
 
 NOTHING: frozenset[Any] = frozenset()
 
@@ -34,7 +39,8 @@ class Unfit(Exception):
 class Form:
     """How a segment runs for values of certain shapes."""
 
-    def __init__(self, step: FastStep, attempt: Attempt) -> None:
+    def __init__(self, places: dict[ValueKey, int], attempt: Attempt) -> None:
+        """``places`` are those of all values of the step."""
         runner, segment, state = attempt.runner, attempt.segment, attempt.state
         plan = runner.plan
         self.segment = segment
@@ -47,14 +53,14 @@ class Form:
         self.read_slots: list[Slot] = []
         self._read: dict[ValueKey, int] = {}
         is_last = segment is plan.segments[-1]
-        places, local = step.places, set[int]()
+        local = set[int]()
         known: set[ValueKey] = {*plan.constants, *plan.handles}
         self.last: BoundProgram | None = None
         """The program that owns the buffers of variables, or else the last one."""
         wave: list[tuple[bool, BoundProgram]] = []
         for number, item in enumerate(segment.items):
             if isinstance(item, HostItem):
-                sources = self._sources_of(step, item.sources)
+                sources = self._sources_of(places, item.sources)
                 self.items.append(HostOp(runner, item.op, sources))
                 local.update(places[output] for output in stored_outputs(plan, item.op))
                 continue
@@ -70,7 +76,7 @@ class Form:
             waits = bool(slots) or not ends or traced.isdisjoint(plan.fetch_keys)
             at_inputs = [i for i in range(len(program.inputs)) if i not in static]
             arguments = [program.inputs[i] for i in at_inputs]
-            sources = self._sources_of(step, arguments)
+            sources = self._sources_of(places, arguments)
             pairs = zip(arguments, sources, strict=True)
             padded = {
                 program.inputs[i]: PaddedArgument(program, at_inputs.index(i), i, attempt.env[program.inputs[i]])
@@ -101,7 +107,7 @@ class Form:
         self.updates: list[tuple[Slot, int]] = []
         if not self.shows:
             self.updates = self.writes_at
-        self.fetches: list[int | None] = self._sources_of(step, plan.fetch_keys) if is_last else []
+        self.fetches: list[int | None] = self._sources_of(places, plan.fetch_keys) if is_last else []
         programs = [item.program for item in segment.items if isinstance(item, ProgramItem)]
         computed = {places[key] for program in programs for key in program.outputs}
         replaced = {places[key] for program in programs for key in program.donated.values()}
@@ -118,15 +124,15 @@ class Form:
             self._specs = self._large_fetches(plan, ending)
             self._reserves_before = item if self._specs is not None else None
 
-    def _sources_of(self, step: FastStep, keys: Sequence[ValueKey | None]) -> list[Any]:
+    def _sources_of(self, places: dict[ValueKey, int], keys: Sequence[ValueKey | None]) -> list[Any]:
         for key in keys:
-            if isinstance(key, StateKey) and key not in step.places and key not in self._read:
+            if isinstance(key, StateKey) and key not in places and key not in self._read:
                 slot = self.state.slots.get(key)
                 if slot is None or slot.version is None:
                     raise Unfit
                 self._read[key] = len(self.read_slots)
                 self.read_slots.append(slot)
-        return step.sources(keys, self._read)
+        return sources_of(places, keys, self._read)
 
     def _large_fetches(self, plan: Plan, programs: Sequence[BoundProgram]) -> list[Any] | None:
         """Per fetch its spec if it is large, True if that is seen when it is there; None if none can be large."""

@@ -10,6 +10,7 @@ import numpy as np
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.operation import Operation, Tensor
+from anabranch.core.graph.state_key import ValueKey
 from anabranch.runtime import host_ops
 from anabranch.runtime.plans.plan import Plan
 from anabranch.runtime.state.borrowing import lent, may_borrow
@@ -30,6 +31,13 @@ class OtherShapes(Exception):
 def stored_outputs(plan: Plan, op: Operation) -> list[Tensor]:
     """The outputs of a host op that somebody may look at."""
     return [output for output in op._outputs if output not in plan.fed]
+
+
+def sources_of(
+    places: dict[ValueKey, int], keys: Sequence[ValueKey | None], read: dict[ValueKey, int]
+) -> list[int | None]:
+    """Per key its place, or ``~i`` for the i-th version that the segment reads."""
+    return [None if key is None else ~read[key] if key in read else places[key] for key in keys]
 
 
 class Empty:
