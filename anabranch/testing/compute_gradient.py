@@ -35,7 +35,8 @@ def compute_gradient(
         x_shape: the shape of ``x`` as a list of ints, or a list of shapes.
         y: a tensor.
         y_shape: its shape.
-        x_init_value: array at which the Jacobians are computed (a list for a list of tensors); random if None.
+        x_init_value: array at which the Jacobians are computed (a list for a list of tensors); random if None,
+            in [0, 1) from `np.random`.
         delta: half the distance of the central differences.
         init_targets: operations that are run before (initialisers of variables).
         extra_feed_dict: what else must be fed.
@@ -91,10 +92,9 @@ def compute_gradient_error(
 def _start(x: Any, shape: Any, value: Any) -> np.ndarray:
     dtype = x.dtype.base.np
     if value is None:
-        random = np.random.default_rng(0)
-        value = random.uniform(0.0, 1.0, tuple(shape))
+        value = np.random.random_sample(tuple(shape))  # the program's `np.random.seed` holds, as in TensorFlow
         if x.dtype.base.is_complex:
-            value = value + 1j * random.uniform(0.0, 1.0, tuple(shape))
+            value = value + 1j * np.random.random_sample(tuple(shape))
     array = np.array(value, dtype)
     if list(array.shape) != list(shape):
         raise ValueError(

@@ -542,3 +542,45 @@ def test_an_iterator_for_several_devices():
                 with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
                     session.run(first)
         assert tf.global_variables() == []
+
+
+# ------------------------------------------------------------------------------------------------------ what is let go
+@pytest.mark.parametrize("kind", ["take", "take batched", "zip", "concatenate"])
+def test_a_generator_ends_before_the_step_that_tells_the_end(kind):
+    """It is not kept until the session or the iterator goes away."""
+    events = []
+
+    def numbers():
+        try:
+            yield from range(10)
+        finally:
+            events.append("closed")
+
+    dataset = D.from_generator(numbers, tf.int64)
+    dataset = {
+        "take": lambda: dataset.take(2),
+        "take batched": lambda: dataset.take(2).batch(1),
+        "zip": lambda: D.zip((dataset, D.range(2))),
+        "concatenate": lambda: dataset.take(1).concatenate(D.range(1)),
+    }[kind]()
+    element = dataset.make_one_shot_iterator().get_next()
+    with tf.Session() as session:
+        for _ in range(2):
+            session.run(element)
+        for _ in range(2):
+            with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
+                session.run(element)
+            assert events == ["closed"]
+
+
+def test_a_place_before_the_end_is_gone_back_to_after_the_end(tmp_path):
+    iterator = D.from_generator(lambda: iter(range(10)), tf.int64).take(3).make_initializable_iterator()
+    element = iterator.get_next()
+    saver = tf.train.Saver({"place": tf.contrib.data.make_saveable_from_iterator(iterator)})
+    with tf.Session() as session:
+        session.run(iterator.initializer)
+        assert session.run(element) == 0
+        path = saver.save(session, str(tmp_path / "place"))
+        assert drained(session, element) == [1, 2]
+        saver.restore(session, path)
+        assert drained(session, element) == [1, 2]

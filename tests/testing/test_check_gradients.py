@@ -142,6 +142,19 @@ def test_compute_gradient_of_complex_numbers_and_lists() -> None:
         np.testing.assert_allclose(of_x, [[-3, 4]])
 
 
+def test_the_place_follows_the_seed_of_numpy() -> None:
+    with tf.Graph().as_default(), tf.Session():
+        x, z = tf.placeholder(tf.float64, [2]), tf.placeholder(tf.complex128, [1])
+        np.random.seed(3)
+        at = np.random.random_sample(5)
+        np.random.seed(3)
+        theoretical, _ = tf.test.compute_gradient(x, [2], x * x, [2])
+        np.testing.assert_array_equal(theoretical, np.diag(2 * at[:2]))
+        theoretical, _ = tf.test.compute_gradient(z, [1], z * z, [1])
+        np.testing.assert_allclose(theoretical[0], 2 * at[2:4])
+        assert np.random.random_sample() == at[4]
+
+
 def test_a_wrong_jacobian_is_measured() -> None:
     with tf.Graph().as_default(), tf.Session():
         x = tf.placeholder(tf.float64, [2])

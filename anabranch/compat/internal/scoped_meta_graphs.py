@@ -153,16 +153,28 @@ def copy_scoped_meta_graph(
     return import_scoped_meta_graph(meta, graph=target, import_scope=to_scope)
 
 
+def _ops_and_functions(node: Any) -> list[str]:
+    """The type of a node, and the functions that its attributes name."""
+    names = [node.op]
+    for attribute in node.attr.values():
+        if attribute.WhichOneof("value") == "func":
+            names.append(attribute.func.name)
+        names += [function.name for function in attribute.list.func]
+    return names
+
+
 def ops_used_by_graph_def(graph_def: Any) -> list[str]:
     """The types of operations that a graph definition uses, those in functions that it calls among them."""
     functions = {function.signature.name: function for function in graph_def.library.function}
     used: set[str] = set()
-    waiting = [node.op for node in graph_def.node]
+    waiting = [kind for node in graph_def.node for kind in _ops_and_functions(node)]
     while waiting:
         kind = waiting.pop()
-        if kind not in used:
-            used.add(kind)
-            waiting += [node.op for node in functions[kind].node_def] if kind in functions else []
+        if kind in used:
+            continue
+        used.add(kind)
+        if kind in functions:
+            waiting += [inner for node in functions[kind].node_def for inner in _ops_and_functions(node)]
     return [kind for kind in used if kind not in functions]
 
 

@@ -147,10 +147,21 @@ class _Taken(Iterator):
 
     def start(self) -> None:
         self.given = 0
+        self._let_go = False
+        """Whether the input, of which more is never asked for, has been closed: a generator ends there."""
 
     def _left(self, count: int) -> int:
         most = self.dataset.count
-        return count if most < 0 else min(count, most - self.given)
+        if most < 0:
+            return count
+        if self.given >= most and not self._let_go:
+            self._let_go = True
+            self.inputs[0].close()
+        return min(count, most - self.given)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._let_go = False
+        super().restore(state)
 
     def next(self) -> Element | None:
         if not self._left(1):
@@ -371,7 +382,9 @@ class _Zipped(Iterator):
         for item in self.inputs:
             part = None if self.over else item.next()
             if part is None:
-                self.over = True
+                if not self.over:
+                    self.over = True
+                    self.close()  # those that have more give it to nobody
                 return None
             element += part
         return tuple(element)

@@ -25,6 +25,11 @@ def _colours(c: Any) -> Any:
     return shape
 
 
+def _three_colours(c: Any) -> Any:
+    shape = _colours(c)
+    return shape if shape is None else (*shape[:-1], 3)
+
+
 def to_hsv(xp: Any, rgb: Any) -> Any:
     """Hue, saturation and value in [0, 1] of red, green and blue."""
     red, green, blue = rgb[..., 0], rgb[..., 1], rgb[..., 2]
@@ -149,7 +154,7 @@ class RGBToHSV(Op):
     attrs = _FLOATS
     effect = PURE
     by_rows = row_rules.as_it_is
-    shape = _colours
+    shape = _three_colours
     gradient = DERIVED
 
     def kernel(ctx, inputs, attrs):
@@ -163,7 +168,7 @@ class HSVToRGB(Op):
     attrs = _FLOATS
     effect = PURE
     by_rows = row_rules.as_it_is
-    shape = _colours
+    shape = _three_colours
     gradient = DERIVED
 
     def kernel(ctx, inputs, attrs):

@@ -18,9 +18,10 @@ from anabranch.ops.array.cast import saturate_cast
 from anabranch.ops.control.public_dependencies import with_dependencies
 from anabranch.ops.image import codecs, colour  # noqa: F401 - imported for the ops that they define
 from anabranch.ops.image.public_geometry import count_check
-from anabranch.ops.math.public_assert import assert_non_negative
+from anabranch.ops.math.public_assert import assert_equal, assert_non_negative
 from anabranch.ops.math.public_reduce import reduce_mean
 from anabranch.ops.random.public import random_uniform
+from anabranch.ops.shared.array_rules import shape_of
 
 public_op("RGBToHSV", "image.rgb_to_hsv")
 public_op("HSVToRGB", "image.hsv_to_rgb")
@@ -280,7 +281,7 @@ def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
         floats = convert_image_dtype(images, dtypes.float32)
         with counted_as(14 if floats.shape.is_fully_defined() else 28 if floats.shape.ndims is not None else 36):
             weights = convert_to_tensor(np.array([0.2989, 0.587, 0.114], np.float32))
-            grey = build("Sum", build("Mul", floats, weights), [-1], keep_dims=True)
+            grey = build("Sum", build("Mul", _with_channels(floats, 3), weights), [-1], keep_dims=True)
         if images.shape.ndims is not None:
             grey.set_shape([*images.shape.as_list()[:-1], 1])
         return convert_image_dtype(grey, images.dtype.base, name=scope)
@@ -291,16 +292,41 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
     """Images whose one channel is given three times."""
     with name_scope(name, "grayscale_to_rgb", [images]) as scope:
         images = convert_to_tensor(images, name="images")
-        if images.shape.ndims is not None and images.shape.as_list()[-1] not in (None, 1):
+        rank = images.shape.ndims
+        if rank is not None and rank < 2:
             raise ValueError(
-                errors.message(
+                "A grayscale image must be at least two-dimensional.\n"
+                + errors.message(f"images of shape {images.shape}", "[..., width, 1]", "tf.expand_dims(images, -1)")
+            )
+        if rank is not None and images.shape.as_list()[-1] not in (None, 1):
+            raise ValueError(
+                "Last dimension of a grayscale image should be size 1.\n"
+                + errors.message(
                     f"images of shape {images.shape}",
                     "images with one channel in the last dimension",
                     "tf.image.rgb_to_grayscale(images)",
                 )
             )
         with counted_as(14 if images.shape.is_fully_defined() else 46):
-            return _tripled(images, scope)
+            result = _tripled(_with_channels(images, 1), scope)
+            if rank is not None:
+                result.set_shape([*images.shape.as_list()[:-1], 3])
+            return result
+
+
+def _with_channels(images: Tensor, count: int) -> Tensor:
+    """The images, refused now or in the step unless their last dimension has ``count`` entries."""
+    known = images.shape.as_list()[-1] if images.shape.ndims else None
+    if known == count:
+        return images
+    usual = "Last dimension of a grayscale image should be size 1." if count == 1 else "RGB images have 3 channels."
+    if images.shape.ndims == 0 or known is not None:
+        raise ValueError(
+            usual
+            + "\n"
+            + errors.message(f"images of shape {images.shape}", f"[..., height, width, {count}]", "images[..., :3]")
+        )
+    return with_dependencies([assert_equal(shape_of(images)[-1], count, message=usual)], images)
 
 
 def _tripled(images: Tensor, scope: str) -> Tensor:
@@ -364,13 +390,48 @@ def psnr(a: Any, b: Any, max_val: float, name: str | None = None) -> Tensor:
 
     Args:
         a: images ``[..., height, width, channels]``.
-        b: images of the same shape.
+        b: images of the same size and channels; the dimensions before these broadcast.
         max_val: the span of their values: 255 for bytes, 1.0 for floats.
         name: of the op.
+
+    Raises:
+        ValueError: the images have another size or other channels; `tf.errors.InvalidArgumentError` in the step where
+            that is not known while the graph is built.
     """
     with name_scope(name, "PSNR", [a, b]), counted_as(35):
-        a, b = convert_to_tensor(a), convert_to_tensor(b)
+        a, b = comparable(convert_to_tensor(a), convert_to_tensor(b))
         span = convert_image_dtype(convert_to_tensor(max_val, a.dtype.base), dtypes.float32)
         a, b = convert_image_dtype(a, dtypes.float32), convert_image_dtype(b, dtypes.float32)
         error = reduce_mean(build("SquaredDifference", a, b), [-3, -2, -1])
         return 20 * build("Log", span) / np.float32(np.log(10)) - np.float32(10 / np.log(10)) * build("Log", error)
+
+
+def comparable(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Two images or batches of one size and number of channels: refused now, or in the step if little is known."""
+    for one in (a, b):
+        if one.shape.ndims is not None and one.shape.ndims < 3:
+            raise ValueError(
+                f"Shape {one.shape} must have rank at least 3\n"
+                + errors.message(f"an image of shape {one.shape}", "[..., height, width, channels]", "image[..., None]")
+            )
+    parts = a.shape[-3:], b.shape[-3:]
+    if a.shape.ndims is not None and b.shape.ndims is not None:
+        resized = "tf.image.resize_images(b, tf.shape(a)[-3:-1])"
+        given = f"images of shapes {a.shape} and {b.shape}"
+        if not parts[0].is_compatible_with(parts[1]):
+            raise ValueError(
+                f"Shapes {parts[0]} and {parts[1]} are incompatible\n"
+                + errors.message(given, "images of one size and number of channels", resized)
+            )
+        before = zip(reversed(a.shape.as_list()[:-3]), reversed(b.shape.as_list()[:-3]), strict=False)
+        if any(m != n and 1 not in (m, n) and None not in (m, n) for m, n in before):
+            raise ValueError(
+                f"Two images are not compatible: {a.shape} and {b.shape}\n"
+                + errors.message(given, "dimensions before the last three that broadcast", "tf.expand_dims(a, 1)")
+            )
+        if all(part.is_fully_defined() for part in parts):
+            return a, b
+    sizes = [build("Shape", one) for one in (a, b)]
+    same = build("All", build("Equal", sizes[0][-3:], sizes[1][-3:]), [0])
+    enough = build("GreaterEqual", build("Size", sizes[0]), 3)
+    return with_dependencies([build("Assert", holds, sizes, summarize=10) for holds in (enough, same)], a), b

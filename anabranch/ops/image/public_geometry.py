@@ -41,7 +41,7 @@ class ResizeMethod:
     AREA = 3
 
 
-def _image(image: Any, ranks: tuple[int, ...] = (3, 4), usual: str | None = None) -> Tensor:
+def image_tensor(image: Any, ranks: tuple[int, ...] = (3, 4), usual: str | None = None) -> Tensor:
     """An image, or a batch, as a tensor of known rank: where nothing is known, it is one image.
 
     Args:
@@ -89,17 +89,17 @@ def count_check(image: Tensor) -> int:
 
 
 def _checked(image: Any, usual: str | None = None) -> Tensor:
-    """:func:`_image`, of as many operations as TensorFlow's check for the seeds behind it."""
+    """:func:`image_tensor`, of as many operations as TensorFlow's check for the seeds behind it."""
     image = convert_to_tensor(image, name="image")
     builder = current_builder()
     if builder.building_function and isinstance(builder, Graph):  # the check captures it
         image = builder.current_body.capture(image)
     with counted_as(count_check(image)):
-        return _image(image, usual=usual)
+        return image_tensor(image, usual=usual)
 
 
 def _rank(image: Tensor) -> int:
-    return int(image.shape.ndims)  # type: ignore[arg-type]  # `_image` has made it known
+    return int(image.shape.ndims)  # type: ignore[arg-type]  # `image_tensor` has made it known
 
 
 def _batched(image: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
@@ -183,7 +183,7 @@ def resize_images(
             )
         )
     with name_scope(name, "resize", [images, size]):
-        images, restore = _batched(_image(images))
+        images, restore = _batched(image_tensor(images))
         try:
             size = convert_to_tensor(size, dtypes.int32, name="size")
         except (TypeError, ValueError):
@@ -220,7 +220,7 @@ def crop_to_bounding_box(
     """The part of an image, or of each of a batch, with its upper left corner at the offsets."""
     places = offset_height, offset_width, target_height, target_width
     with name_scope(None, "crop_to_bounding_box", [image]), _counted(image, places, _part_count):
-        image, restore = _batched(_filled(_image(image)))
+        image, restore = _batched(_filled(image_tensor(image)))
         height, width = _sizes(image)
         image = _assured(
             image,
@@ -244,7 +244,7 @@ def pad_to_bounding_box(
     """An image of the target's size with the given one at the offsets and zeros around it."""
     places = offset_height, offset_width, target_height, target_width
     with name_scope(None, "pad_to_bounding_box", [image]), _counted(image, places, _padding_count):
-        image, restore = _batched(_filled(_image(image)))
+        image, restore = _batched(_filled(image_tensor(image)))
         height, width = _sizes(image)
         below = _sum(_sum(target_height, _negative(offset_height)), _negative(height))
         right = _sum(_sum(target_width, _negative(offset_width)), _negative(width))
@@ -280,6 +280,8 @@ def _counted(
     """
     shape = image.shape if isinstance(image, Tensor) else TensorShape(np.shape(image))
     known = shape.as_list() if shape.ndims is not None else [None] * 3
+    if len(known) not in (3, 4):
+        return contextlib.nullcontext()  # refused by its rank inside the block
     offsets_and_targets = [isinstance(place, Tensor) for place in places]
     sides = list(zip(offsets_and_targets[:2], offsets_and_targets[2:], [n is None for n in known[-3:-1]], strict=True))
     looked_at = CHECKED_COUNT - UNCHECKED_COUNT + 2 if None in known else 0
@@ -361,7 +363,7 @@ def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: 
     """An image of the target's size: cut at the middle where it is larger, with zeros around where it is smaller."""
     image = convert_to_tensor(image, name="image")
     with name_scope(None, "resize_image_with_crop_or_pad", [image]), _counted_whole(image, target_height, target_width):
-        image, restore = _batched(_filled(_image(image)))
+        image, restore = _batched(_filled(image_tensor(image)))
         image = _assured(
             image,
             (target_width, ">", 0, "target_width must be > 0."),
@@ -400,7 +402,7 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
         image = convert_to_tensor(image, name="image")
         if central_fraction == 1:
             with counted_as(0):
-                return _image(image)
+                return image_tensor(image)
         image = _checked(image)
         with counted_as(_central_count(image)):
             return _central(image, central_fraction)

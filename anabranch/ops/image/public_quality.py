@@ -15,8 +15,9 @@ from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.random_seed import counted_as
 from anabranch.core.values import dtypes
-from anabranch.ops.image.public_adjust import convert_image_dtype
-from anabranch.ops.image.public_geometry import ResizeMethod, pad_to_bounding_box, resize_images
+from anabranch.core.values.shapes import TensorShape
+from anabranch.ops.image.public_adjust import comparable, convert_image_dtype
+from anabranch.ops.image.public_geometry import ResizeMethod, image_tensor, pad_to_bounding_box, resize_images
 from anabranch.ops.shared.array_rules import shape_of
 
 _POWERS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
@@ -53,33 +54,26 @@ def _similarity(a: Any, b: Any, span: Any, size: int, sigma: float, k1: float, k
 def _prepared(img1: Any, img2: Any, max_val: Any) -> tuple[Any, Any, Any, Any]:
     """Both images as batches of float32, the span of values, and the shape of the batch."""
     a, b = convert_to_tensor(img1, name="img1"), convert_to_tensor(img2, name="img2")
-    for one in (a, b):
-        if one.shape.ndims is None or one.shape.ndims < 3:
-            raise ValueError(
-                errors.message(
-                    f"an image of shape {one.shape}",
-                    "an image [..., height, width, channels]",
-                    "image.set_shape([None, None, 3])",
-                )
-            )
-    if not a.shape[-3:].is_compatible_with(b.shape[-3:]):
-        raise ValueError(
-            f"Shapes {a.shape} and {b.shape} are incompatible\n"
-            + errors.message(
-                f"images of shapes {a.shape} and {b.shape}",
-                "images of one shape",
-                "tf.image.resize_images(b, tf.shape(a)[-3:-1])",
-            )
-        )
+    a, b = comparable(a, b)
     span = convert_image_dtype(convert_to_tensor(max_val, a.dtype.base), dtypes.float32)
     a, b = convert_image_dtype(a, dtypes.float32), convert_image_dtype(b, dtypes.float32)
+    if not _in_equal_batches(a.shape, b.shape):
+        a, b = a + build("ZerosLike", b), b + build("ZerosLike", a)
     shape = build("Shape", a)
     flat = build("ConcatV2", [[-1], shape[-3:]], 0)
-    inner = a.shape.as_list()[-3:]
+    inner = a.shape.as_list()[-3:] if a.shape.ndims is not None else [None] * 3
     a, b = build("Reshape", a, flat), build("Reshape", b, flat)
     for one in (a, b):
         one.set_shape([None, *inner])
     return a, b, span, shape[:-3]
+
+
+def _in_equal_batches(one: TensorShape, other: TensorShape) -> bool:
+    """Whether it is known that two shapes have the same dimensions before the last three."""
+    ranks = one.ndims, other.ndims
+    if ranks[0] is None or ranks[0] != ranks[1]:
+        return False
+    return ranks[0] == 3 or (one[:-3].is_fully_defined() and one[:-3].as_list() == other[:-3].as_list())
 
 
 @public("image.ssim")
@@ -96,7 +90,7 @@ def ssim(
 
     Args:
         img1: ``[..., height, width, channels]``, at least ``filter_size`` high and wide.
-        img2: of the same shape.
+        img2: of the same size and channels; the dimensions before these broadcast.
         max_val: the span of their values: 255 for bytes, 1.0 for floats.
         filter_size: of the Gaussian window.
         filter_sigma: its width.
@@ -169,22 +163,20 @@ def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
 def sobel_edges(image: Any) -> Tensor:
     """Sobel's edges by height and by width: ``[batch, height, width, channels, 2]``."""
     image = convert_to_tensor(image)
+    down = np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]])
+    kernel = np.stack([down, down.T], -1)[:, :, None, :].astype(image.dtype.base.np)
     channels = image.shape.as_list()[-1] if image.shape.ndims == 4 else None
-    if channels is None:
-        raise ValueError(
-            errors.message(
-                f"an image of shape {image.shape}",
-                "images [batch, height, width, channels] with known channels",
-                "images.set_shape([None, None, None, 3])",
-            )
-        )
-    down = np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], np.float32)
-    kernel = np.tile(np.stack([down, down.T], -1)[:, :, None, :], (1, 1, channels, 1)).astype(image.dtype.base.np)
     with counted_as(20):
         padded = build("MirrorPad", image, [[0, 0], [1, 1], [1, 1], [0, 0]], mode="REFLECT")
-        edges = build("DepthwiseConv2dNative", padded, kernel, strides=[1, 1, 1, 1], padding="VALID")
+        if channels is None:
+            kernels = build("Tile", kernel, build("Pack", [1, 1, build("Shape", image)[-1], 1], axis=0))
+        else:
+            kernels = convert_to_tensor(np.tile(kernel, (1, 1, channels, 1)))
+        edges = build("DepthwiseConv2dNative", padded, kernels, strides=[1, 1, 1, 1], padding="VALID")
         shape = build("ConcatV2", [build("Shape", image), [2]], 0)
-        return build("Reshape", edges, shape)
+        result = build("Reshape", edges, shape)
+        result.set_shape(image.shape.concatenate([2]))
+        return result
 
 
 # -------------------------------------------------------------------------------------------------------------- colours
@@ -230,19 +222,11 @@ def resize_image_with_pad(
 ) -> Tensor:
     """An image, or each of a batch, resized with its ratio of sides kept, amid zeros that fill the target size."""
     with name_scope(None, "resize_image_with_pad", [image]):
-        image = convert_to_tensor(image, name="image")
-        rank = image.shape.ndims
-        if rank not in (3, 4):
-            raise ValueError(
-                "'image' must have either 3 or 4 dimensions.\n"
-                + errors.message(
-                    f"an image of shape {image.shape}", "an image or a batch", "image.set_shape([60, 80, 3])"
-                )
-            )
-        for size in (target_height, target_width):
+        image = image_tensor(image)
+        for text, size in (("target_width", target_width), ("target_height", target_height)):
             if size <= 0:
                 raise ValueError(
-                    "target sizes must be > 0.\n"
+                    f"{text} must be > 0.\n"
                     + errors.message(
                         f"{target_height} by {target_width}",
                         "a positive height and width",

@@ -18,7 +18,7 @@ from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.static_value import partial_value
 from anabranch.core.graph.tensor import Tensor
 from anabranch.core.values import dtypes
-from anabranch.ops.image.public_geometry import ResizeMethod, _batched, _fitting, _image
+from anabranch.ops.image.public_geometry import ResizeMethod, _batched, _fitting, image_tensor
 
 _BY_WINDOW = {
     "bilinear": "ResizeBilinear",
@@ -75,7 +75,7 @@ def resize(
             + errors.message(f"method={method!r}", f"one of {sorted({*_BY_WINDOW, *_BY_KERNEL})}", "method='bilinear'")
         )
     with name_scope(name, "resize", [images, size]):
-        images, restore = _batched(_image(images))
+        images, restore = _batched(image_tensor(images))
         size = convert_to_tensor(size, dtypes.int32, name="size")
         if size.shape.as_list() not in ([2], [None]):
             raise ValueError(

@@ -129,6 +129,17 @@ def test_a_scope_is_copied() -> None:
         scoped_meta_graphs.copy_scoped_meta_graph("one", "one")
 
 
+def test_ops_of_functions_are_used() -> None:
+    @tf.contrib.eager.defun
+    def squared(x: tf.Tensor) -> tf.Tensor:
+        return tf.square(x)
+
+    squared(tf.constant(2.0))
+    proto = tf.get_default_graph().as_graph_def()
+    assert "Square" in scoped_meta_graphs.ops_used_by_graph_def(proto)
+    assert "Square" in {op.name for op in scoped_meta_graphs.stripped_op_list_for_graph(proto).op}
+
+
 def test_ops_that_a_graph_uses() -> None:
     tf.add(1, 2)
     proto = tf.get_default_graph().as_graph_def()

@@ -208,7 +208,7 @@ def test_errors() -> None:
             (lambda: tf.contrib.image.transform(x, np.zeros(8), "cubic"), ValueError, "interpolation='CUBIC'"),
             (lambda: tf.image.image_gradients(x), ValueError, "image_gradients expects a 4D tensor"),
             (lambda: tf.image.ssim(x, np.zeros((5, 4, 3), np.float32), 1.0), ValueError, "are incompatible"),
-            (lambda: tf.image.resize_image_with_pad(x, 0, 4), ValueError, "target sizes must be > 0"),
+            (lambda: tf.image.resize_image_with_pad(x, 0, 4), ValueError, "target_height must be > 0"),
         ):
             with pytest.raises(kind, match=text):
                 make()
