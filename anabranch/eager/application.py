@@ -63,7 +63,7 @@ class _Asking(inference.ShapeContext):
 
     def _partial(self, position: int) -> Any:
         self.asked.add(position)
-        return self._tensors[position]._known
+        return self._tensors[position]._peek()
 
 
 class EagerContext(kernels.HostContext):
@@ -142,6 +142,21 @@ class _Form:
         self.short = short
 
 
+class Ran(OpView):
+    """An op that ran, and how."""
+
+    __slots__ = ("application",)
+
+    def __init__(self, application: Application, inputs: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+        definition = application.definition
+        self.application = application
+        self.definition = definition
+        self._inputs = inputs
+        self._attrs = application.attrs
+        self._outputs = outputs
+        self.name = definition.type_name
+
+
 class Application:
     """An op type with its attributes, and how it runs; see the module's docstring.
 
@@ -163,6 +178,7 @@ class Application:
         "_static",
         "_worker",
         "alone",
+        "asked_by_rule",
         "attrs",
         "blocks",
         "compilable",
@@ -170,6 +186,7 @@ class Application:
         "dtypes",
         "host",
         "input_dtypes",
+        "notes",
         "positions",
         "view",
     )
@@ -192,6 +209,10 @@ class Application:
         self._worker = worker
         self._manager = worker.manager
         self._context = EagerContext(self.view, worker)
+        self.notes: Any = None
+        """What its gradient rule did (:mod:`anabranch.eager.kept_rules`); False if that is not kept."""
+        self.asked_by_rule: tuple[int, ...] = ()
+        """Of its inputs, outputs and gradients those whose values the rule looks at."""
         self._accepted: dict[Any, _Form] = {}
         self._asked: tuple[int, ...] = ()
         self._static = single_op.compile_time_positions(definition, attrs)
@@ -251,7 +272,7 @@ class Application:
             value = tensor._value
             forms.append(value.shape if type(value) is np.ndarray else tensor._handle or getattr(value, "shape", ()))
         for position in self._asked:
-            known = inputs[position]._known
+            known = inputs[position]._peek()
             if known is None or known.size > _SMALL_VALUE or known.dtype.kind == "O":
                 forms.append(object())
             else:
@@ -277,10 +298,15 @@ class Application:
             return _Form(handles, None)
         if len(self._accepted) >= _MOST_FORMS:
             self._accepted.clear()
-        form = self._accepted[key] = _Form(handles, self._short_form(inputs))
+        form = self._accepted[key] = _Form(handles, self.short_form(inputs))
         return form
 
-    def _short_form(self, inputs: Sequence[EagerTensor]) -> Callable[..., Any] | None:
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """Inputs whose values the shape rule looks at."""
+        return self._asked
+
+    def short_form(self, inputs: Sequence[EagerTensor]) -> Callable[..., Any] | None:
         """What the kernel does for operands of such shapes, and such values of those that the shape rule asks for, if
         they are small enough to be interpreted always.
         """

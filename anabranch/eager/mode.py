@@ -32,12 +32,13 @@ from anabranch.core.contract.inference import HandleData
 from anabranch.core.contract.opdef import OpDefinition, attr_key, find
 from anabranch.core.graph import build, builder, default_graph
 from anabranch.core.graph.builder import Builder, Context, current_builder
+from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.tensor import OpView, Tensor
 from anabranch.core.one_time import Once
 from anabranch.core.protos import config_pb2
 from anabranch.core.values import dtypes
 from anabranch.eager import recording
-from anabranch.eager.application import Application
+from anabranch.eager.application import Application, Ran
 from anabranch.eager.scopes import DeviceScope, NameScope, Scopes
 from anabranch.eager.tensor import EagerTensor
 from anabranch.placement.devices import LOCAL_TASK
@@ -45,6 +46,7 @@ from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.state.slots import RandomCounter, ResourceHandle
 from anabranch.runtime.worker import Worker
+from anabranch.variables.variable import Variable
 
 MOST_APPLICATIONS = 4096
 """How many op types with attributes are kept, and streams of random ops."""
@@ -113,6 +115,30 @@ def _operands(application: Application, inputs: tuple[Any, ...]) -> tuple[EagerT
             array = np.array(value, dtype.np)
         tensors.append(EagerTensor(array, dtype))
     return tuple(tensors)
+
+
+def _by_position(type_name: str, given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Inputs and attributes of an op, all of which were given by name."""
+    definition = find(type_name)
+    names = () if definition is None else [spec.name for spec in definition.inputs]
+    if any([name not in given for name in names]):
+        return (), given
+    attrs = dict(given)
+    return tuple([attrs.pop(name) for name in names]), attrs
+
+
+def _with_values(definition: OpDefinition | None, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Inputs with the values of variables in place of those; None if there are none, or the op takes one itself."""
+    if definition is None or len(inputs) != len(definition.inputs):
+        return None
+    read: list[Any] = []
+    for spec, value in zip(definition.inputs, inputs, strict=True):
+        if isinstance(value, Variable):
+            if spec.is_list or spec.is_ref or spec.dtype is dtypes.resource:
+                return None
+            value = convert_to_tensor(value)
+        read.append(value)
+    return None if all([one is value for one, value in zip(read, inputs, strict=True)]) else tuple(read)
 
 
 class EagerBuilder(Builder):
@@ -230,7 +256,7 @@ class EagerBuilder(Builder):
     def _finished(
         self, application: Application, inputs: tuple[Any, ...], outputs: tuple[Any, ...], name: str | None = None
     ) -> OpView:
-        view = OpView(application.definition, inputs, application.attrs, outputs)
+        view = Ran(application, inputs, outputs)
         if recording._tapes.active:
             recording.record(view)
         for callback in self.callbacks:
@@ -242,6 +268,8 @@ class EagerBuilder(Builder):
 
         NotImplemented if it cannot go this short way; then nothing has run.
         """
+        if not inputs and attrs:
+            inputs, attrs = _by_position(type_name, attrs)
         key = (
             type_name,
             *[tensor.dtype if type(tensor) is EagerTensor else _kind(tensor) for tensor in inputs],
@@ -250,6 +278,12 @@ class EagerBuilder(Builder):
         try:
             application = self._short.get(key)
         except TypeError:  # an attribute that cannot be hashed
+            if any([type(value) is list for value in attrs.values()]):
+                return self.apply(
+                    type_name,
+                    inputs,
+                    {name: tuple(value) if type(value) is list else value for name, value in attrs.items()},
+                )
             return NotImplemented
         if application is None:
             return self._first(key, type_name, inputs, attrs)
@@ -270,6 +304,9 @@ class EagerBuilder(Builder):
     def _first(self, key: Any, type_name: str, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         """Take the long way, and note what will be shorter the next time."""
         definition = find(type_name)
+        read = _with_values(definition, inputs)
+        if read is not None:
+            return self.apply(type_name, read, attrs)
         if (
             definition is None
             or definition.makes is not None

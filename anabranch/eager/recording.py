@@ -23,6 +23,9 @@ class Recorder(Protocol):
     def calls(self, graph: Any) -> None:
         """Note the graph of a function that is called."""
 
+    def hides(self) -> None:
+        """Note that ops follow that no tape is told of."""
+
 
 class _Tapes(threading.local):
     def __init__(self) -> None:
@@ -58,6 +61,8 @@ thread_context.keep(active, _write)
 def stopped() -> Iterator[None]:
     """Let no tape of the thread record inside the block."""
     before = _tapes.active
+    for tape in before:
+        tape.hides()
     _tapes.active = ()
     try:
         yield
@@ -85,6 +90,9 @@ class _Notes:
     def calls(self, graph: Any) -> None:
         """Nothing: the call's own view comes, too."""
 
+    def hides(self) -> None:
+        """Nothing: they are not asked for."""
+
 
 class Graphs:
     """A recorder of the graphs of functions that are called, each once."""
@@ -96,6 +104,9 @@ class Graphs:
         return False
 
     def record(self, view: OpView) -> None:
+        """Nothing: no op is asked for."""
+
+    def hides(self) -> None:
         """Nothing: no op is asked for."""
 
     def calls(self, graph: Any) -> None:

@@ -27,7 +27,7 @@ from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.tensor import OpView, Tensor, TensorLike
 from anabranch.core.values import dtypes, nest
-from anabranch.eager import graph_stretches, jacobians, recording
+from anabranch.eager import graph_stretches, jacobians, kept_rules, recording
 from anabranch.platform import logging
 from anabranch.variables.variable import Variable
 
@@ -49,6 +49,9 @@ class _Tape:
 
     def calls(self, graph: Any) -> None:
         """Nothing: a call that matters is recorded as one op."""
+
+    def hides(self) -> None:
+        """Nothing: what is hidden has no gradient."""
 
     def watch(self, tensor: Any) -> None:
         """Follow a tensor from now on."""
@@ -169,6 +172,7 @@ def gradients_of(
                 between.append(view)
                 reached.update([id(output) for output in view._outputs])
                 break
+    at_once = kept_rules.follows_rules()
     arrived: dict[int, list[Any]] = {}
     for target, start in zip(targets, starts, strict=True):
         if id(target) in reached:
@@ -176,7 +180,7 @@ def gradients_of(
     wanted = {id(source) for source in sources}
     for view in reversed(between):
         outputs = view._outputs
-        grads = [None] * len(outputs)
+        grads: list[Any] = [None] * len(outputs)
         for i, output in enumerate(outputs):
             waiting = arrived.get(id(output))
             if waiting is not None:
@@ -187,8 +191,11 @@ def gradients_of(
                     del arrived[id(output)]
         if all(grad is None for grad in grads):
             continue
-        for tensor, gradient in zip(view._inputs, input_gradients(view, grads), strict=True):
-            if gradient is not None and id(tensor) in reached:
+        inputs = view._inputs
+        asked = tuple([id(tensor) in reached for tensor in inputs])
+        found = kept_rules.input_gradients(view, grads, asked) if at_once else input_gradients(view, grads)
+        for tensor, gradient, is_asked in zip(inputs, found, asked, strict=True):
+            if is_asked and gradient is not None:
                 arrived.setdefault(id(tensor), []).append(gradient)
     return [aggregate(_SUM, arrived.get(id(source), ()), AggregationMethod.ADD_N) for source in sources]
 

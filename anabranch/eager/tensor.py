@@ -88,6 +88,8 @@ class EagerTensor(Tensor):
     # --------------------------------------------------------------------------------------------------------- values
     def _array(self) -> np.ndarray:
         """The value as an array of NumPy's that nobody may write to."""
+        if readers:
+            _tell_readers(self)
         host = self._host
         if host is None:
             if self.dtype.np is None:
@@ -107,12 +109,19 @@ class EagerTensor(Tensor):
 
     @property
     def _known(self) -> Any:
+        if readers:
+            _tell_readers(self)
+        return self._peek()
+
+    def _peek(self) -> Any:
+        """What is known of the value, for what does not decide by it which ops it applies."""
         host = self._host
         if host is not None:
             return host
         if self.dtype.np is None:
             return None
-        return self._array()
+        host = self._host = np.asarray(self._value)
+        return host
 
     def numpy(self) -> Any:
         """The value: an array that the caller owns; of a scalar, NumPy's scalar, or bytes."""
@@ -239,6 +248,15 @@ class EagerTensor(Tensor):
         array = self._array()
         text = repr(array) if as_repr and array.ndim else repr(array.item()) if as_repr else str(array)
         return "\n" + text if "\n" in text else text
+
+
+readers: list[list[EagerTensor]] = []
+"""Lists of what looks at values (:mod:`anabranch.eager.kept_rules`): the tensors whose values Python has seen."""
+
+
+def _tell_readers(tensor: EagerTensor) -> None:
+    for reader in list(readers):
+        reader.append(tensor)
 
 
 def _restored(array: Any, name: str) -> EagerTensor:

@@ -98,6 +98,9 @@ class Tensor:
         """The device string of the op that makes it."""
         return ""
 
+    _is_zeros = False
+    """Whether it is known to be zero: a gradient of what no gradient reaches."""
+
     @property
     def _maker(self) -> Any:
         """The operation of a graph that makes it; None of a value that exists, which does not tell where it is from."""

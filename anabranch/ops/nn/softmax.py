@@ -27,6 +27,8 @@ def is_zero(grad: Any) -> bool:
     """Whether an incoming gradient is known to be zero, so that a second-order term can be left out."""
     if grad is None:
         return True
+    if grad._is_zeros:
+        return True
     maker = grad._maker
     while maker is not None and maker.type == "Identity":
         maker = maker.inputs[0]._maker

@@ -17,6 +17,7 @@ from anabranch.core.contract import api
 from anabranch.core.contract.api import public
 from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
@@ -114,11 +115,27 @@ def _left_to_the_other(y: Any, operator: str) -> bool:
     return not isinstance(y, _PYTHON_VALUES) and hasattr(type(y), f"__r{operator}__")
 
 
+_NUMBERS = (float, int)
+_AT_ONCE = {"add": "AddV2", "sub": "Sub", "mul": "Mul", "truediv": "RealDiv", "pow": "Pow"}
+"""Op types of operators that take a float and a number of Python's as they are, where ops run at once."""
+
+
+def _runs_at_once(x: Any) -> bool:
+    """Whether an op on a tensor of floats has no name that a scope would give it."""
+    return (
+        x.has_value and (x.dtype is dtypes.float32 or x.dtype is dtypes.float64) and current_builder().apply is not None
+    )
+
+
 def _operator(own: str, function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    at_once = _AT_ONCE.get(own)
+
     def operator(x: Any, y: Any) -> Any:
         # Two tensors need no scope: it would only give the op the name that it has anyway.
         if isinstance(y, Tensor) and function not in _WITH_PARTS:
             return function(x, y, own)
+        if at_once is not None and type(y) in _NUMBERS and _runs_at_once(x):
+            return build(at_once, x, y)
         with name_scope(None, own, [x, y]) as scope:
             try:
                 y = _operand(y, x, "y")
@@ -131,6 +148,8 @@ def _operator(own: str, function: Callable[..., Any]) -> tuple[Callable[..., Any
             return function(x, y, scope)
 
     def reflected(y: Any, x: Any) -> Any:
+        if at_once is not None and type(x) in _NUMBERS and _runs_at_once(y):
+            return build(at_once, x, y)
         with name_scope(None, own, [x, y]) as scope:
             return function(_operand(x, y, "x"), y, scope)
 
