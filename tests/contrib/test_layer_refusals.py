@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import anabranch as tf
@@ -17,6 +18,10 @@ def _own_graph() -> Any:
         yield
 
 
+def one_id(value: Any = 1) -> tf.SparseTensor:
+    return tf.SparseTensor([[0, 0]], tf.constant([value], tf.int64 if value == 1 else None), [1, 1])
+
+
 @pytest.mark.parametrize(
     ("make", "text"),
     [
@@ -28,11 +33,48 @@ def _own_graph() -> Any:
         (lambda: layers.group_norm(tf.placeholder(tf.float32, [1, 4, 4, None])), "undefined channel dimension"),
         (lambda: layers.group_norm(tf.placeholder(tf.float32, [1, None, 4, 4]), groups=2), "undefined dimensions"),
         (lambda: layers.group_norm(tf.zeros([1, 4, 4, 4]), groups=3), "4 channels is not commensurate with 3 groups"),
+        (
+            lambda: layers.layer_norm(tf.zeros([3, 7]), begin_norm_axis=2),
+            r"begin_params_axis \(-1\) and begin_norm_axis \(2\) must be < rank\(inputs\) \(2\)",
+        ),
+        (lambda: layers.layer_norm(tf.zeros([3, 7]), begin_params_axis=2), r"must be < rank\(inputs\) \(2\)"),
+        (lambda: layers.layer_norm(tf.placeholder(tf.float32)), "has undefined rank"),
+        (lambda: layers.layer_norm(tf.placeholder(tf.float32, [3, None])), r"shape\(inputs\)\[-1:\] is not fully"),
+        (lambda: layers.legacy_fully_connected(tf.zeros([3]), 2), "rank of x must be at least 2 not: 1"),
+        (
+            lambda: layers.legacy_fully_connected(tf.placeholder(tf.float32, [3, None]), 2),
+            "last dimension of x must be known but is None",
+        ),
+        (
+            lambda: layers.safe_embedding_lookup_sparse([tf.zeros([2, 3]), tf.zeros([2, 3], tf.float64)], one_id()),
+            "must be of the same type",
+        ),
+        (
+            lambda: layers.safe_embedding_lookup_sparse(tf.zeros([2, 3], tf.float64), one_id(), one_id(1.5)),
+            "must be of the same type",
+        ),
     ],
 )
 def test_refused(make: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         make()
+
+
+def test_layers_of_integers_have_no_initial_values() -> None:
+    for make in (
+        lambda: layers.fully_connected(tf.zeros([3, 4], tf.int32), 2),
+        lambda: layers.conv2d(tf.zeros([1, 4, 4, 3], tf.int32), 2, 3),
+    ):
+        with pytest.raises(TypeError, match="Cannot create initializer for non-floating point type"):
+            make()
+
+
+def test_tables_of_one_dtype_are_looked_up() -> None:
+    tables = [np.ones([2, 3], np.float32), tf.Variable(tf.ones([2, 3]))]
+    rows = layers.safe_embedding_lookup_sparse(tables, one_id(), one_id(2.0), combiner="sum")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(rows).tolist() == [[2, 2, 2]]
 
 
 def test_a_kernel_may_be_a_shape() -> None:

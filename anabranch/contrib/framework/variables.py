@@ -170,7 +170,7 @@ def variable(
         return getter(
             name,
             shape=shape,
-            dtype=dtype or dtypes.float32,
+            dtype=dtype,
             initializer=initializer,
             regularizer=regularizer,
             trainable=trainable,
@@ -331,7 +331,7 @@ def assign_from_checkpoint(
     Raises:
         ValueError: the checkpoint lacks a name, or holds a value of another size.
     """
-    reader = tf.train.load_checkpoint(model_path)
+    reader = tf.train.NewCheckpointReader(model_path)  # a folder may have the prefix's name
     assigns, feed = [], {}
     for name, targets in _saved_names(var_list).items():
         if not reader.has_tensor(name):
@@ -384,7 +384,7 @@ def assign_from_checkpoint_fn(
             errors.message("no variables", "what to restore", "tf.contrib.framework.get_variables_to_restore()")
         )
     if ignore_missing_vars:
-        reader = tf.train.load_checkpoint(model_path)
+        reader = tf.train.NewCheckpointReader(model_path)
         names = var_list if isinstance(var_list, dict) else {get_variable_full_name(var): var for var in var_list}
         var_list = {}
         for name, var in names.items():

@@ -33,6 +33,19 @@ def renamed(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) ->
     return getter(head + slash + _NAMES.get(last, last), *args, **kwargs)
 
 
+def regularizer_of(layer_name: str, regularizer: Any) -> Any:
+    """A regularizer whose loss has the name that the variable has in ``tf.layers``: ``Conv/kernel/Regularizer``."""
+    if regularizer is None:
+        return None
+    scope = tf.get_default_graph().get_name_scope()
+
+    def regularize(variable: Any) -> Any:
+        with tf.name_scope(f"{scope}/{layer_name}/Regularizer/"):
+            return regularizer(variable)
+
+    return regularize
+
+
 def finished(outputs: Any, activation_fn: Any, outputs_collections: Any, scope: Any) -> Tensor:
     """The outputs, activated, in the collections that were named, under the name of the variable scope."""
     if activation_fn is not None:

@@ -18,6 +18,7 @@ from anabranch.contrib.layers.conventions import (
     applied,
     biased,
     finished,
+    regularizer_of,
     renamed,
     sizes,
 )
@@ -85,7 +86,7 @@ def _convolution_of(axes: int | None, name: str) -> Callable[..., Any]:
                 [*sizes(kernel_size, spatial), channels, num_outputs],
                 inputs.dtype.base_dtype,
                 weights_initializer,
-                weights_regularizer,
+                regularizer_of("kernel", weights_regularizer),
                 trainable,
                 get_variable_collections(variables_collections, "weights"),
             )
@@ -102,7 +103,7 @@ def _convolution_of(axes: int | None, name: str) -> Callable[..., Any]:
                 normalizer_fn,
                 normalizer_params,
                 biases_initializer,
-                biases_regularizer,
+                regularizer_of("bias", biases_regularizer),
                 variables_collections,
                 trainable,
                 first,

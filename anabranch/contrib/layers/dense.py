@@ -7,7 +7,7 @@ from typing import Any
 import anabranch as tf
 from anabranch.contrib.framework.scopes import add_arg_scope
 from anabranch.contrib.framework.variables import model_variable
-from anabranch.contrib.layers.conventions import XAVIER, ZEROS, biased, finished
+from anabranch.contrib.layers.conventions import XAVIER, ZEROS, biased, finished, regularizer_of
 from anabranch.contrib.layers.convolutions import channels_first
 from anabranch.contrib.layers.output_collections import (
     collect_named_outputs,
@@ -53,7 +53,7 @@ def fully_connected(
             [depth, num_outputs],
             inputs.dtype.base_dtype,
             weights_initializer,
-            weights_regularizer,
+            regularizer_of("kernel", weights_regularizer),
             trainable,
             get_variable_collections(variables_collections, "weights"),
         )
@@ -67,7 +67,7 @@ def fully_connected(
             normalizer_fn,
             normalizer_params,
             biases_initializer,
-            biases_regularizer,
+            regularizer_of("bias", biases_regularizer),
             variables_collections,
             trainable,
         )

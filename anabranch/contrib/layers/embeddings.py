@@ -24,6 +24,40 @@ def embedding_lookup_unique(params: Any, ids: Any, partition_strategy: str = "mo
         return rows
 
 
+@public("contrib.layers.safe_embedding_lookup_sparse")
+def safe_embedding_lookup_sparse(
+    embedding_weights: Any,
+    sparse_ids: Any,
+    sparse_weights: Any = None,
+    combiner: str | None = None,
+    default_id: int | None = None,
+    name: str | None = None,
+    partition_strategy: str = "div",
+    max_norm: float | None = None,
+) -> Any:
+    """Like ``tf.nn.safe_embedding_lookup_sparse``, of tables and weights of one dtype, without conversion.
+
+    Raises:
+        ValueError: the dtypes of tables and weights differ.
+    """
+    if embedding_weights is not None:
+        several = isinstance(embedding_weights, (list, tuple)) or hasattr(embedding_weights, "_get_partitions")
+        tables = list(embedding_weights) if several else [embedding_weights]
+        given = [item if isinstance(item, (Tensor, tf.Variable)) else tf.convert_to_tensor(item) for item in tables]
+        embedding_weights = given if several else given[0]
+        tf.assert_same_float_dtype(given if sparse_weights is None else [*given, sparse_weights])
+    return tf.nn.safe_embedding_lookup_sparse(
+        embedding_weights,
+        sparse_ids,
+        sparse_weights,
+        combiner or "mean",
+        default_id,
+        name,
+        partition_strategy,
+        max_norm,
+    )
+
+
 @public("contrib.layers.embed_sequence")
 def embed_sequence(
     ids: Any,

@@ -33,6 +33,13 @@ def variance_scaling_initializer(
         )
 
     def initializer(shape: Any, dtype: Any = dtype, partition_info: Any = None) -> Tensor:
+        if not dtypes.as_dtype(dtype).is_floating:
+            raise TypeError(
+                "Cannot create initializer for non-floating point type.\n"
+                + errors.message(
+                    f"a variable of {dtypes.as_dtype(dtype).name}", "floats", "tf.cast(inputs, tf.float32)"
+                )
+            )
         sizes = [float(size) for size in (shape if partition_info is None else partition_info.full_shape)]
         field = math.prod(sizes[:-2])
         fan_in = (sizes[-2] if len(sizes) > 1 else sizes[-1] if sizes else 1.0) * field

@@ -188,8 +188,24 @@ def layer_norm(
     with tf.variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as sc:
         inputs = tf.convert_to_tensor(inputs)
         shape, dtype = inputs.shape, inputs.dtype.base_dtype
+        if shape.ndims is None:
+            raise ValueError(
+                f"Inputs {inputs.name} has undefined rank.\n"
+                + errors.message("inputs of unknown rank", "a tensor of known rank", "inputs.set_shape([None, n])")
+            )
         start = begin_norm_axis + shape.ndims if begin_norm_axis < 0 else begin_norm_axis
+        if begin_params_axis >= shape.ndims or start >= shape.ndims:
+            raise ValueError(
+                f"begin_params_axis ({begin_params_axis}) and begin_norm_axis ({begin_norm_axis}) must be < "
+                f"rank(inputs) ({shape.ndims})\n"
+                + errors.message(f"inputs of shape {shape}", "axes of the inputs", "begin_norm_axis=-1")
+            )
         params = shape.as_list()[begin_params_axis:]
+        if None in params:
+            raise ValueError(
+                f"Inputs {inputs.name}: shape(inputs)[{begin_params_axis}:] is not fully defined: {shape}\n"
+                + errors.message(f"inputs of shape {shape}", "known sizes from there on", "inputs.set_shape([None, n])")
+            )
         variables: dict[str, Any] = {"beta": None, "gamma": None}
         for name, wanted, initializer in (
             ("beta", center, tf.zeros_initializer()),

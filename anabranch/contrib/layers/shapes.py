@@ -19,6 +19,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.random_seed import count_more
+from anabranch.core.values import dtypes
 
 
 @public("contrib.layers.maxout")
@@ -136,10 +137,69 @@ def dense_to_sparse(tensor: Any, eos_token: Any = 0, outputs_collections: Any = 
 def dense_to_sparse_tensor(dense_tensor: Any, ignore_value: Any = None) -> Any:
     """A tensor as a SparseTensor without elements equal to ``ignore_value`` (0, empty or False by default)."""
     dense = tf.convert_to_tensor(dense_tensor)
+    places = tf.where(_counting(dense, ignore_value))
+    return tf.SparseTensor(places, tf.gather_nd(dense, places), tf.shape(dense, out_type=tf.int64))
+
+
+def _counting(dense: Tensor, ignore_value: Any) -> Tensor:
+    """Which elements differ from ``ignore_value``, by default from 0, empty or False."""
     if ignore_value is None:
         ignore_value = "" if dense.dtype == tf.string else dense.dtype.as_numpy_dtype()
-    places = tf.where(tf.not_equal(dense, tf.constant(ignore_value, dense.dtype.base_dtype)))
-    return tf.SparseTensor(places, tf.gather_nd(dense, places), tf.shape(dense, out_type=tf.int64))
+    counting: Tensor = tf.not_equal(dense, tf.convert_to_tensor(ignore_value, dense.dtype.base_dtype))
+    return counting
+
+
+def indicators_to_sparse_ids(indicators: Any, ignore_value: Any = None, dtype: Any = tf.int64) -> Any:
+    """The places along the last dimension of what is indicated, as a SparseTensor of ids without gaps.
+
+    Args:
+        indicators: ``[..., classes]``.
+        ignore_value: what indicates nothing; 0, empty or False if None.
+        dtype: of the ids, integers.
+
+    Returns:
+        ``[..., most ids of a row]``.
+
+    Raises:
+        ValueError: ``dtype`` is not one of integers.
+    """
+    dtype = dtypes.as_dtype(dtype)
+    if not dtype.is_integer:
+        raise ValueError(
+            f"Invalid dtype {dtype} not integer.\n"
+            + errors.message(f"dtype={dtype.name} for ids", "int32 or int64", "dtype=tf.int64")
+        )
+    with tf.name_scope(None, "indicators_to_sparse_ids", [indicators]):
+        indicators = tf.convert_to_tensor(indicators)
+        marks = tf.cast(_counting(indicators, ignore_value), tf.int64)
+        places = tf.where(tf.cast(marks, tf.bool))
+        order = tf.gather_nd(tf.cumsum(marks, axis=-1), places) - 1
+        most = tf.reshape(tf.reduce_max(tf.reduce_sum(marks, -1)), [1])
+        return tf.SparseTensor(
+            tf.concat([places[:, :-1], order[:, None]], 1),
+            tf.cast(places[:, -1], dtype),
+            tf.concat([tf.shape(indicators, out_type=tf.int64)[:-1], most], 0),
+        )
+
+
+def sparse_row_envelope(sparse_input: Any, row_axis: int = 0, col_axis: int = 1, name: str | None = None) -> Tensor:
+    """The place behind the last element of each row of a SparseTensor; 0 for a row without elements.
+
+    Raises:
+        ValueError: the axes are not two different integers.
+    """
+    if not isinstance(row_axis, int) or not isinstance(col_axis, int) or row_axis == col_axis:
+        text = "Row and column can not be the same axis." if row_axis == col_axis else "axes must be integers."
+        raise ValueError(
+            text
+            + "\n"
+            + errors.message(f"row_axis={row_axis}, col_axis={col_axis}", "two axes", "row_axis=0, col_axis=1")
+        )
+    with tf.name_scope(name, "sparse_row_envelope", [sparse_input]):
+        rows, columns = sparse_input.indices[:, row_axis], sparse_input.indices[:, col_axis]
+        lengths = tf.unsorted_segment_max(columns + 1, rows, tf.cast(sparse_input.dense_shape[row_axis], tf.int32))
+        envelope: Tensor = tf.maximum(lengths, tf.zeros_like(lengths))
+        return envelope
 
 
 @public("contrib.layers.scale_gradient")
@@ -171,7 +231,18 @@ def legacy_fully_connected(
     """``activation_fn(x @ weights + bias)``, with the names of the first versions."""
     with tf.variable_scope(name, "fully_connected", [x]):
         x = tf.convert_to_tensor(x)
+        rank = x.shape.ndims
+        if rank is None or rank < 2:
+            raise ValueError(
+                f"rank of x must be at least 2 not: {rank}\n"
+                + errors.message(f"x of shape {x.shape}", "[..., known number]", "tf.reshape(x, [-1, n])")
+            )
         depth = x.shape.as_list()[-1]
+        if depth is None:
+            raise ValueError(
+                "last dimension of x must be known but is None\n"
+                + errors.message(f"x of shape {x.shape}", "[..., known number]", "x.set_shape([None, n])")
+            )
         dtype = x.dtype.base_dtype
 
         def variable(variable_name: str, shape: list[int], start: Any, penalty: Any, collections: Any) -> Any:
@@ -188,7 +259,8 @@ def legacy_fully_connected(
         weights = variable("weights", [depth, num_output_units], weight_init, weight_regularizer, weight_collections)
         outputs = tf.tensordot(x, weights, [[x.shape.ndims - 1], [0]]) if x.shape.ndims > 2 else tf.matmul(x, weights)
         if bias_init is not None:
-            outputs = outputs + variable("bias", [num_output_units], bias_init, bias_regularizer, bias_collections)
+            bias = variable("bias", [num_output_units], bias_init, bias_regularizer, bias_collections)
+            outputs = tf.nn.bias_add(outputs, bias)
         if activation_fn is not None:
             outputs = activation_fn(outputs)
         for collection in output_collections or ():

@@ -16,7 +16,7 @@ from anabranch.ops.nn.public_embedding import embedding_lookup_sparse
 from anabranch.ops.sparse.public import sparse_fill_empty_rows, sparse_reshape, sparse_retain
 
 
-@public("nn.safe_embedding_lookup_sparse", "contrib.layers.safe_embedding_lookup_sparse")
+@public("nn.safe_embedding_lookup_sparse")
 def safe_embedding_lookup_sparse(
     embedding_weights: Any,
     sparse_ids: Any,

@@ -88,6 +88,8 @@ def checkpoint_path(ckpt_dir_or_file: Any) -> str:
     if not os.path.isdir(path):
         return path
     newest = checkpoint_state.latest_checkpoint(path)
+    if newest is None and checkpoint_state.checkpoint_exists(path):  # a checkpoint beside a folder of its name
+        return path
     if newest is None:
         raise ValueError(
             f"Couldn't find 'checkpoint' file or checkpoints in given directory {path}\n"
