@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 import anabranch as tf
-from anabranch.compat.timeline import Timeline
 from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.values import nest
+from anabranch.debug.timeline import Timeline
 from anabranch.eager.mode import eager_mode
 from anabranch.ops.control import python_functions
 from anabranch.train import step_counter

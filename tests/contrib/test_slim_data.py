@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import anabranch as tf
@@ -105,3 +106,57 @@ def test_what_does_not_fit_is_refused(pattern: str) -> None:
         provider.get(["image"])
     with pytest.raises(ValueError, match="items must be a list or tuple"):
         provider.get("text")
+
+
+# ------------------------------------------------------------------------------------------------------------- handlers
+def decoded(handler: Any, features: dict[str, Any], **values: Any) -> Any:
+    """What a handler makes of an example with these values."""
+    example = tf.train.Example()
+    for key, value in values.items():
+        feature = example.features.feature[key]
+        array = np.asarray(value)
+        if array.dtype.kind in "SO":
+            feature.bytes_list.value.extend(array.ravel().tolist())
+        elif array.dtype.kind == "f":
+            feature.float_list.value.extend(array.ravel().tolist())
+        else:
+            feature.int64_list.value.extend(array.ravel().tolist())
+    decoder = slim.tfexample_decoder.TFExampleDecoder(features, {"item": handler})
+    (item,) = decoder.decode(example.SerializeToString(), ["item"])
+    with tf.Session() as session:
+        return session.run(item)
+
+
+SPARSE = {"indices": tf.VarLenFeature(tf.int64), "values": tf.VarLenFeature(tf.float32)}
+
+
+def test_a_sparse_item() -> None:
+    handler = slim.tfexample_decoder.SparseTensor
+    given = {"indices": [1, 2, 5], "values": [0.5, 1.5, 2.5]}
+    item = decoded(handler(), SPARSE, **given)
+    assert item.indices.tolist() == [[1], [2], [5]]
+    assert item.values.tolist() == [0.5, 1.5, 2.5]
+    assert item.dense_shape.tolist() == [3]  # that of the ids, as in TensorFlow
+    assert decoded(handler(shape=[6]), SPARSE, **given).dense_shape.tolist() == [6]
+    dense = decoded(handler(shape=[6], densify=True, default_value=-1.0), SPARSE, **given)
+    assert dense.tolist() == [-1, 0.5, 1.5, -1, -1, 2.5]
+    with_shape = {**SPARSE, "shape": tf.VarLenFeature(tf.int64)}
+    assert decoded(handler(shape_key="shape"), with_shape, shape=[7], **given).dense_shape.tolist() == [7]
+    renamed = {"ids": SPARSE["indices"], "v": SPARSE["values"]}
+    assert decoded(handler("ids", "v", shape=[6]), renamed, ids=[3], v=[1.0]).indices.tolist() == [[3]]
+
+
+@pytest.mark.parametrize("dtype", [tf.uint8, tf.uint16, tf.int32, tf.float32])
+def test_images_keep_their_bytes_in_each_dtype(dtype: tf.DType) -> None:
+    pixels = np.arange(18, dtype=np.uint8).reshape(2, 3, 3) * 10
+    with tf.Session() as session:
+        png = session.run(tf.image.encode_png(pixels))
+    features = {
+        "image/encoded": tf.FixedLenFeature([], tf.string),
+        "image/format": tf.FixedLenFeature([], tf.string, "png"),
+    }
+    image = decoded(slim.tfexample_decoder.Image(dtype=dtype), features, **{"image/encoded": [png]})
+    assert image.dtype == dtype.as_numpy_dtype
+    np.testing.assert_array_equal(image, pixels)
+    shaped = decoded(slim.tfexample_decoder.Image(shape=[18], dtype=dtype), features, **{"image/encoded": [png]})
+    np.testing.assert_array_equal(shaped, pixels.ravel())

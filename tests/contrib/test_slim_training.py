@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,40 @@ def test_training_without_a_folder(caplog: pytest.LogCaptureFixture) -> None:
             slim.learning.train(None, None)
         with pytest.raises(ValueError, match="must be either None or a positive number"):
             slim.learning.train(step, None, number_of_steps=0)
-        with pytest.raises(NotImplementedError, match="sync_optimizer"):
+        with pytest.raises(ValueError, match=r"`sync_optimizer` must be a tf.train.SyncReplicasOptimizer"):
             slim.learning.train(step, None, sync_optimizer=object())
+        with pytest.raises(ValueError, match="startup_delay_steps must be zero when sync_optimizer is supplied"):
+            slim.learning.train(step, None, sync_optimizer=object(), startup_delay_steps=3)
+        with pytest.raises(ValueError, match="Cannot provide trace_every_n_steps because logdir=None"):
+            slim.learning.train(step, None, trace_every_n_steps=2)
+        with pytest.raises(ValueError, match="logdir must be present in train_step_kwargs"):
+            slim.learning.train_step(None, step, None, {"should_trace": True})
+
+
+def test_steps_are_traced(tmp_path: Path) -> None:
+    with tf.Graph().as_default():
+        step = slim.learning.create_train_op(loss_of(), tf.train.GradientDescentOptimizer(0.1))
+        slim.learning.train(step, str(tmp_path), number_of_steps=5, trace_every_n_steps=2)
+    traces = sorted(tmp_path.glob("tf_trace-*.json"))
+    assert [path.name for path in traces] == ["tf_trace-1.json", "tf_trace-3.json", "tf_trace-5.json"]
+    events = json.loads(traces[-1].read_text())["traceEvents"]
+    assert any("dur" in event for event in events)
+    tags = [
+        event.tagged_run_metadata.tag
+        for path in tmp_path.glob("events*")
+        for event in tf.train.summary_iterator(str(path))
+        if event.HasField("tagged_run_metadata")
+    ]
+    assert tags == ["run_metadata-1", "run_metadata-3", "run_metadata-5"]
+
+
+def test_synchronous_steps_of_the_only_worker() -> None:
+    with tf.Graph().as_default():
+        loss = loss_of()
+        optimizer = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), 1, 1)
+        step = slim.learning.create_train_op(loss, optimizer)
+        last = slim.learning.train(step, None, number_of_steps=60, sync_optimizer=optimizer)
+    assert last < 1e-2
 
 
 def test_gradients_are_multiplied_clipped_and_summarised() -> None:
@@ -280,7 +313,7 @@ def test_items_of_examples() -> None:
         "boxes": decoder.BoundingBox(prefix="box/"),
         "matrix": decoder.Tensor("values", shape_keys="shape"),
         "flat": decoder.Tensor("values"),
-        "sparse": decoder.SparseTensor(shape=[6], densify=True),
+        "sparse": decoder.SparseTensor("ids", shape=[6], densify=True),
         "sum": decoder.ItemHandlerCallback(["values"], lambda found: tf.reduce_sum(found["values"].values)),
         "backup": decoder.BackupHandler(decoder.Tensor("nothing"), decoder.Tensor("values")),
     }

@@ -28,8 +28,6 @@ ACCEPTED = {
     "tf.lookup.experimental.DenseHashTable": "`shared_name` stands where versions before 1.13 had it",
     "tf.nn.softmax_cross_entropy_with_logits_v2": "arguments are given by name, as versions before 1.13 demand",
     "tf.saved_model.load": "TensorFlow 2's order; called with a session first, it is version 1's",
-    "tf.contrib.layers.safe_embedding_lookup_sparse": "'mean' is what None means",
-    "tf.contrib.slim.safe_embedding_lookup_sparse": "'mean' is what None means",
 }
 _STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 

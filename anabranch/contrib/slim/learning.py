@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import anabranch as tf
 from anabranch.contrib.training import training
 from anabranch.core import errors
+from anabranch.debug.timeline import Timeline
 from anabranch.train.saving.saver import settle
 
 add_gradients_summaries = training.add_gradients_summaries
@@ -75,10 +77,34 @@ def train_step(sess: Any, train_op: Any, global_step: Any, train_step_kwargs: di
         sess: the session.
         train_op: the step; its value is the loss.
         global_step: the step's number.
-        train_step_kwargs: may have scalar tensors ``should_log`` and ``should_stop``.
+        train_step_kwargs: may have scalar tensors ``should_log``, ``should_stop`` and ``should_trace``: with the last a
+            folder ``logdir``, into which ``tf_trace-<step>.json`` is written for Chrome's tracing or Perfetto.
+
+    Raises:
+        ValueError: there is ``should_trace``, but no ``logdir``.
     """
     started = time.monotonic()
-    loss, step = sess.run([train_op, global_step])
+    metadata = None
+    if "should_trace" in train_step_kwargs:
+        _refuse(
+            "logdir" not in train_step_kwargs,
+            "logdir must be present in train_step_kwargs when should_trace is present",
+            f"train_step_kwargs with {sorted(train_step_kwargs)}",
+            "train_step_kwargs['logdir'] = folder",
+        )
+        if sess.run(train_step_kwargs["should_trace"]):
+            metadata = tf.RunMetadata()
+    if metadata is None:
+        loss, step = sess.run([train_op, global_step])
+    else:
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        loss, step = sess.run([train_op, global_step], options=options, run_metadata=metadata)
+        path = os.path.join(train_step_kwargs["logdir"], f"tf_trace-{step}.json")
+        tf.logging.info("Writing trace to %s", path)
+        with tf.gfile.GFile(path, "w") as file:
+            file.write(Timeline(metadata.step_stats).generate_chrome_trace_format())
+        if train_step_kwargs.get("summary_writer") is not None:
+            train_step_kwargs["summary_writer"].add_run_metadata(metadata, f"run_metadata-{step}")
     if "should_log" in train_step_kwargs and sess.run(train_step_kwargs["should_log"]):
         tf.logging.info("global step %d: loss = %.4f (%.3f sec/step)", step, loss, time.monotonic() - started)
     stop = bool(sess.run(train_step_kwargs["should_stop"])) if "should_stop" in train_step_kwargs else False
@@ -124,10 +150,10 @@ def train(
         startup_delay_steps: steps of the chief to wait for, if this is not the chief.
         saver: writes checkpoints.
         save_interval_secs: seconds between checkpoints.
-        sync_optimizer: None; optimizers that wait for other processes are not here.
+        sync_optimizer: a `tf.train.SyncReplicasOptimizer`, or a list of these, whose steps wait for other workers.
         session_config: a ConfigProto.
         session_wrapper: function from the session to what is used in its place.
-        trace_every_n_steps: None; run a step with ``RunOptions`` and ``RunMetadata`` for a trace.
+        trace_every_n_steps: how often a step is traced into ``logdir`` (see :func:`train_step`); None for never.
         ignore_live_threads: end even where a thread does not.
     """
     _refuse(train_op is None, "train_op cannot be None.", "train_op=None", "slim.learning.create_train_op(...)")
@@ -141,6 +167,12 @@ def train(
         _refuse(
             saver is not None, "Cannot provide saver because logdir=None", "a saver without logdir", "logdir=folder"
         )
+        _refuse(
+            trace_every_n_steps is not None,
+            "Cannot provide trace_every_n_steps because logdir=None",
+            "traces without logdir",
+            "logdir=folder",
+        )
         summary_op = None
     _refuse(
         number_of_steps is not None and number_of_steps <= 0,
@@ -148,12 +180,23 @@ def train(
         f"number_of_steps={number_of_steps}",
         "number_of_steps=1000",
     )
-    for name, value, instead in (
-        ("sync_optimizer", sync_optimizer, "one process, or gradients added up by the program"),
-        ("trace_every_n_steps", trace_every_n_steps, "session.run(..., options=, run_metadata=) in a train_step_fn"),
-    ):
-        if value is not None:
-            raise NotImplementedError(errors.message(f"{name} of slim.learning.train", f"{name}=None", instead))
+    synchronous = sync_optimizer if isinstance(sync_optimizer, (list, tuple)) else [sync_optimizer]
+    synchronous = [optimizer for optimizer in synchronous if optimizer is not None]
+    _refuse(
+        bool(synchronous) and startup_delay_steps > 0,
+        "startup_delay_steps must be zero when sync_optimizer is supplied.",
+        f"startup_delay_steps={startup_delay_steps}",
+        "startup_delay_steps=0",
+    )
+    for optimizer in synchronous:
+        _refuse(
+            not isinstance(optimizer, tf.train.SyncReplicasOptimizer),
+            "`sync_optimizer` must be a tf.train.SyncReplicasOptimizer.",
+            f"sync_optimizer={optimizer!r}",
+            "tf.train.SyncReplicasOptimizer(optimizer, replicas_to_aggregate=2)",
+        )
+    tokens: list[Any] = []
+    ready_for_local_init_op = None
     graph = graph or tf.get_default_graph()
     with graph.as_default():
         step = tf.train.get_or_create_global_step() if global_step is None else global_step
@@ -165,6 +208,13 @@ def train(
             ready_op = tf.report_uninitialized_variables()
         if local_init_op == _USE_DEFAULT:
             local_init_op = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
+        if synchronous:
+            with tf.control_dependencies([] if local_init_op is None else [local_init_op]):
+                own = [opt.chief_init_op if is_chief else opt.local_step_init_op for opt in synchronous]
+                local_init_op = tf.group(local_init_op, *own) if local_init_op is not None else tf.group(*own)
+            ready_for_local_init_op = synchronous[0].ready_for_local_init_op
+            if is_chief:
+                tokens = [optimizer.get_init_tokens_op() for optimizer in synchronous]
         if summary_op == _USE_DEFAULT:
             summary_op = tf.summary.merge_all()
         if train_step_kwargs == _USE_DEFAULT:
@@ -175,6 +225,9 @@ def train(
                 train_step_kwargs = {"should_stop": stop}
                 if log_every_n_steps > 0:
                     train_step_kwargs["should_log"] = tf.equal(tf.mod(step, log_every_n_steps), 0)
+                if is_chief and trace_every_n_steps is not None:
+                    train_step_kwargs["should_trace"] = tf.equal(tf.mod(step, trace_every_n_steps), 0)
+                    train_step_kwargs["logdir"] = logdir
         if summary_writer == _USE_DEFAULT:
             summary_writer = tf.train.Supervisor.USE_DEFAULT
     supervisor = tf.train.Supervisor(
@@ -184,6 +237,7 @@ def train(
         init_op=init_op,
         init_feed_dict=init_feed_dict,
         local_init_op=local_init_op,
+        ready_for_local_init_op=ready_for_local_init_op,
         ready_op=ready_op,
         summary_op=summary_op,
         global_step=step,
@@ -205,6 +259,7 @@ def train(
                     supervisor,
                     session,
                     (train_step_fn, train_op, step, train_step_kwargs),
+                    (synchronous, tokens),
                     logdir,
                     startup_delay_steps,
                     number_of_steps,
@@ -219,6 +274,7 @@ def _loop(
     supervisor: Any,
     session: Any,
     step: tuple[Any, ...],
+    synchronous: tuple[list[Any], list[Any]],
     logdir: Any,
     startup_delay_steps: int,
     number: Any,
@@ -233,6 +289,10 @@ def _loop(
         while session.run(global_step) < until:
             time.sleep(1.0)
     threads = supervisor.start_queue_runners(session)
+    optimizers, tokens = synchronous
+    if supervisor.is_chief and optimizers:
+        threads += supervisor.start_queue_runners(session, [each.get_chief_queue_runner() for each in optimizers])
+        session.run(tokens)
     loss = None
     try:
         while not supervisor.should_stop():

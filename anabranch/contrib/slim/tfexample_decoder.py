@@ -123,10 +123,10 @@ class SparseTensor(ItemHandler):
     """A SparseTensor of ids and their values: row by row, each id is a column.
 
     Args:
-        indices_key: key of the ids, ``ids`` by default.
+        indices_key: key of the ids, ``indices`` by default.
         values_key: key of the values, ``values`` by default.
         shape_key: key of the shape.
-        shape: the shape.
+        shape: the shape, if there is no key of it; that of the ids if None.
         densify: give a dense tensor.
         default_value: what stands in it where there is nothing.
     """
@@ -140,7 +140,7 @@ class SparseTensor(ItemHandler):
         densify: bool = False,
         default_value: Any = 0,
     ) -> None:
-        self._ids, self._values, self._shape_key = indices_key or "ids", values_key or "values", shape_key
+        self._ids, self._values, self._shape_key = indices_key or "indices", values_key or "values", shape_key
         self._shape, self._densify, self._default = shape, densify, default_value
         super().__init__([self._ids, self._values, *([shape_key] if shape_key else [])])
 
@@ -150,6 +150,8 @@ class SparseTensor(ItemHandler):
         shape = keys_to_tensors[self._shape_key] if self._shape_key else self._shape
         if isinstance(shape, tf.SparseTensor):
             shape = shape.values
+        elif shape is None:
+            shape = ids.dense_shape
         rows = ids.indices[:, :-1]
         indices = tf.concat([rows, tf.reshape(tf.cast(ids.values, tf.int64), [-1, 1])], 1)
         tensor = tf.SparseTensor(indices, values.values, tf.cast(shape, tf.int64))
@@ -164,7 +166,7 @@ class Image(ItemHandler):
         format_key: key of the format, ``image/format`` by default; only ``raw`` (or ``RAW``) matters.
         shape: shape of the image; for raw bytes it must be given.
         channels: number of channels: 1, 3 or 4, 0 for what the file has.
-        dtype: dtype of the image.
+        dtype: dtype of the image; decoded bytes keep their values, 0 to 255.
         repeated: the feature holds several images, of one shape.
         dct_method: must be empty.
     """
@@ -194,9 +196,8 @@ class Image(ItemHandler):
 
     def _decode(self, contents: Any, form: Any) -> Any:
         def encoded() -> Any:
-            kind = self._dtype if self._dtype in (tf.uint8, tf.uint16, tf.float32) else tf.uint8
-            image = tf.image.decode_image(contents, channels=self._channels, dtype=kind)
-            return tf.cast(image, self._dtype) if self._shape is None else tf.reshape(tf.cast(image, self._dtype), [-1])
+            image = tf.cast(tf.image.decode_image(contents, channels=self._channels), self._dtype)
+            return image if self._shape is None else tf.reshape(image, [-1])
 
         def raw() -> Any:
             values = tf.decode_raw(tf.reshape(contents, []), out_type=self._dtype)
