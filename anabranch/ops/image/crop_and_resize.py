@@ -1,11 +1,16 @@
 """Crops of images resized to one size, and the gradients by image and by boxes (He et al., 2017, call it RoIAlign).
 
 Policy. Places are computed in float32 as TensorFlow computes them. Whether a place lies inside the image, and
-between which pixels, is decided once (:func:`_axis`) for the crop and both gradients.
+between which pixels, is decided once (:func:`_axis`) for the crop and both gradients. Pixels are rows of a matrix: the
+host looks them up some boxes at a time (:func:`_blocks`), so that they stay in the caches; what the gradient by the
+image adds to them are products with the sparse matrix of their weights, there and under XLA, whose own form writes all
+of these rows down before it adds them.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +21,8 @@ from anabranch.core.contract.opdef import PURE, Float, NotDifferentiable, Op, St
 from anabranch.core.graph.build import build
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.values import shapes
+from anabranch.ops.math import xla_reductions
+from anabranch.ops.shared import row_sums
 
 _TYPES = "uint8 uint16 int8 int16 int32 int64 half float double"
 _METHODS = "bilinear nearest"
@@ -73,9 +80,20 @@ def _axes(xp: Any, boxes: Any, crop: tuple[int, int], image: Any) -> tuple[_Axis
     )
 
 
-def _rows(xp: Any, index: Any, y: Any, x: Any) -> tuple[Any, Any, Any]:
-    """Indices of images, rows and columns of pixels ``[boxes, crop height, crop width]``."""
-    return index[:, None, None], y[:, :, None], x[:, None, :]
+_BLOCK = 1 << 15
+"""Elements of the crops that are computed at a time on the host."""
+
+
+def _pixels(xp: Any, index: Any, row: Any, column: Any, image: tuple[int, ...]) -> Any:
+    """Which pixels those at ``row`` and ``column`` are, of all of the batch: ``[boxes, crop height, crop width]``."""
+    above = (index[:, None] * image[1] + row) * image[2]
+    return above[:, :, None] + column[:, None, :]
+
+
+def _blocks(boxes: int, each: int) -> Iterator[slice]:
+    """Boxes whose crops, of ``each`` elements, together stay in the caches."""
+    count = max(1, _BLOCK // max(1, each))
+    return (slice(begin, begin + count) for begin in range(0, boxes, count))
 
 
 def _nearest(axis: _Axis) -> Any:
@@ -83,9 +101,68 @@ def _nearest(axis: _Axis) -> Any:
     return axis.low + (axis.weight >= np.float32(0.5)).astype(np.int32)
 
 
-def _corners(xp: Any, index: Any, y: _Axis, x: _Axis, pixels: Any) -> list[Any]:
+def _corners(ctx: Any, index: Any, y: _Axis, x: _Axis, image: Any) -> list[Any]:
     """The pixels above left, above right, below left and below right of each place, in float32."""
-    return [pixels[_rows(xp, index, row, column)] for row in (y.low, y.high) for column in (x.low, x.high)]
+    rows = image.reshape(-1, image.shape[3])
+    mode = {} if ctx.host else {"mode": "clip"}
+    return [
+        rows.take(_pixels(ctx.xp, index, row, column, image.shape), axis=0, **mode).astype(np.float32, copy=False)
+        for row in (y.low, y.high)
+        for column in (x.low, x.high)
+    ]
+
+
+def _part(axis: _Axis, boxes: slice) -> _Axis:
+    return _Axis(*(values[boxes] for values in axis))
+
+
+def _between(a: Any, b: Any, c: Any, d: Any, across: Any, down: Any, host: bool) -> Any:
+    if host:  # in place: the pixels are this function's own
+        for first, second, weight in ((a, b, across), (c, d, across), (a, c, down)):
+            second -= first
+            second *= weight
+            first += second
+        return a
+    above, below = a + (b - a) * across, c + (d - c) * across
+    return above + (below - above) * down
+
+
+def _crops(ctx: Any, image: Any, index: Any, y: _Axis, x: _Axis, nearest: bool, value: np.float32) -> Any:
+    xp = ctx.xp
+    if nearest:
+        rows = image.reshape(-1, image.shape[3])
+        crops = rows[_pixels(xp, index, _nearest(y), _nearest(x), image.shape)].astype(np.float32)
+    else:
+        across, down = x.weight[:, None, :, None], y.weight[:, :, None, None]
+        crops = _between(*_corners(ctx, index, y, x, image), across, down, ctx.host)
+    inside = y.inside[:, :, None] & x.inside[:, None, :]
+    if ctx.host:
+        if not inside.all():
+            crops[~inside] = value
+        return crops
+    return xp.where(inside[..., None], crops, value)
+
+
+def _add_pairs(one: Any, other: Any) -> Any:
+    return one[0] + other[0], one[1] + other[1]
+
+
+def _slopes(ctx: Any, grads: Any, image: Any, index: Any, y: _Axis, x: _Axis) -> tuple[Any, Any]:
+    """How the sum of ``crops * grads`` moves with each place, down and across: ``[boxes, crop height, crop width]``."""
+    xp = ctx.xp
+    a, b, c, d = _corners(ctx, index, y, x, image)
+    across, down = x.weight[:, None, :, None], y.weight[:, :, None, None]
+    if ctx.host:
+        left, right, top, bottom = (
+            np.einsum("nijc,nijc->nij", one - other, grads) for one, other in ((c, a), (d, b), (b, a), (d, c))
+        )
+        across, down = across[..., 0], down[..., 0]
+        by_y, by_x = (1 - across) * left + across * right, (1 - down) * top + down * bottom
+    else:
+        products = (((1 - across) * (c - a) + across * (d - b)) * grads, ((1 - down) * (b - a) + down * (d - c)) * grads)
+        by_y, by_x = ctx.lax.reduce(products, (np.float32(0),) * 2, _add_pairs, (3,))  # one loop looks up both
+    inside = y.inside[:, :, None] & x.inside[:, None, :]
+    return xp.where(inside, by_y, np.float32(0)), xp.where(inside, by_x, np.float32(0))
 
 
 def _crop_size(c: Any, operand: str) -> tuple[int | None, int | None]:
@@ -139,15 +216,13 @@ class CropAndResize(Op):
             return xp.full((len(boxes), *crop, image.shape[3]), np.float32(attrs["extrapolation_value"]))
         y, x = _axes(xp, boxes, crop, image.shape)
         index = xp.clip(index, 0, image.shape[0] - 1)
-        if attrs["method"] == "nearest":
-            crops = image[_rows(xp, index, _nearest(y), _nearest(x))].astype(np.float32)
-        else:
-            a, b, c, d = (pixels.astype(np.float32) for pixels in _corners(xp, index, y, x, image))
-            across, down = x.weight[:, None, :, None], y.weight[:, :, None, None]
-            above, below = a + (b - a) * across, c + (d - c) * across
-            crops = above + (below - above) * down
-        inside = (y.inside[:, :, None] & x.inside[:, None, :])[..., None]
-        return xp.where(inside, crops, np.float32(attrs["extrapolation_value"]))
+        settings = attrs["method"] == "nearest", np.float32(attrs["extrapolation_value"])
+        if not ctx.host:
+            return _crops(ctx, image, index, y, x, *settings)
+        crops = np.empty((len(boxes), *crop, image.shape[3]), np.float32)
+        for some in _blocks(len(boxes), crops[:1].size):
+            crops[some] = _crops(ctx, image, index[some], _part(y, some), _part(x, some), *settings)
+        return crops
 
     def gradient(op, grad):
         image, boxes, index, _ = op.inputs
@@ -191,27 +266,30 @@ class CropAndResizeGradImage(Op):
         if not all(image) or not grads.size:
             return xp.zeros(image, kind)
         y, x = _axes(xp, boxes, grads.shape[1:3], image)
-        inside = (y.inside[:, :, None] & x.inside[:, None, :])[..., None]
         wide = np.float64 if kind == np.float64 else np.float32
-        grads = xp.where(inside, grads, np.float32(0)).astype(wide)
         index = xp.clip(index, 0, image[0] - 1)
+        one = wide(1)
         if attrs["method"] == "nearest":
-            parts = [(_nearest(y), _nearest(x), grads)]
+            parts = [(_nearest(y), _nearest(x), xp.ones(y.low.shape, wide), xp.ones(x.low.shape, wide))]
         else:
-            across, down = x.weight[:, None, :, None].astype(wide), y.weight[:, :, None, None].astype(wide)
+            across, down = x.weight.astype(wide), y.weight.astype(wide)
             parts = [
-                (row, column, grads * part_y * part_x)
-                for row, part_y in ((y.low, 1 - down), (y.high, down))
-                for column, part_x in ((x.low, 1 - across), (x.high, across))
+                (row, column, part_y, part_x)
+                for row, part_y in ((y.low, one - down), (y.high, down))
+                for column, part_x in ((x.low, one - across), (x.high, across))
             ]
-        out = xp.zeros(image, wide)
-        for row, column, value in parts:
-            place: Any = _rows(xp, index, row, column)
-            if ctx.host:
-                np.add.at(out, place, value)
-            else:
-                out = out.at[place].add(value)
-        return out.astype(kind)
+        inside = (y.inside[:, :, None] & x.inside[:, None, :]).reshape(-1)
+        places = xp.stack([_pixels(xp, index, row, column, image).reshape(-1) for row, column, _, _ in parts], axis=1)
+        factors = xp.stack([(down[:, :, None] * across[:, None]).reshape(-1) for _, _, down, across in parts], axis=1)
+        total = xp.zeros((math.prod(image[:3]), image[3]), wide)
+        rows = grads.reshape(-1, image[3]).astype(wide, copy=False)
+        if ctx.host:
+            row_sums.add_scaled_rows(total, places[inside], factors[inside], rows, np.where(inside, len(parts), 0))
+        else:
+            places = xp.where(inside[:, None], places, len(total)).reshape(-1)
+            picked = xp.repeat(xp.arange(len(rows), dtype=np.int32), len(parts))
+            total = xla_reductions.add_picked_rows(ctx, total, places, rows, picked, factors.reshape(-1))
+        return total.reshape(image).astype(kind, copy=False)
 
 
 class CropAndResizeGradBoxes(Op):
@@ -235,12 +313,14 @@ class CropAndResizeGradBoxes(Op):
             return xp.zeros((len(boxes), 4), np.float32)
         y, x = _axes(xp, boxes, grads.shape[1:3], image.shape)
         index = xp.clip(index, 0, image.shape[0] - 1)
-        a, b, c, d = (pixels.astype(np.float32) for pixels in _corners(xp, index, y, x, image))
-        across, down = x.weight[:, None, :, None], y.weight[:, :, None, None]
-        inside = (y.inside[:, :, None] & x.inside[:, None, :])[..., None]
-        grads = xp.where(inside, grads, np.float32(0))
-        by_y = xp.sum(((1 - across) * (c - a) + across * (d - b)) * grads, axis=(2, 3))
-        by_x = xp.sum(((1 - down) * (b - a) + down * (d - c)) * grads, axis=(1, 3))
+        if ctx.host:
+            by_y, by_x = np.empty((2, *grads.shape[:3]), np.float32)
+            for some in _blocks(len(boxes), grads[:1].size):
+                parts = _part(y, some), _part(x, some)
+                by_y[some], by_x[some] = _slopes(ctx, grads[some], image, index[some], *parts)
+        else:
+            by_y, by_x = _slopes(ctx, grads, image, index, y, x)
+        by_y, by_x = xp.sum(by_y, axis=2), xp.sum(by_x, axis=1)
         height, width = np.float32(image.shape[1] - 1), np.float32(image.shape[2] - 1)
         parts = [by_y * (height - y.scale), by_x * (width - x.scale), by_y * y.scale, by_x * x.scale]
         return xp.stack([xp.sum(part, axis=1) for part in parts], axis=1)

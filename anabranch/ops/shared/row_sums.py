@@ -112,6 +112,21 @@ def _add_products(total: np.ndarray, places: np.ndarray, factors: np.ndarray, da
     _compiled().csc_matvecs(len(total), count, data.size // count, *parts)
 
 
+def add_scaled_rows(
+    total: np.ndarray, places: np.ndarray, factors: np.ndarray, data: np.ndarray, counts: np.ndarray
+) -> None:
+    """Add rows of ``data``, floats, to ``counts`` rows of ``total`` each: in order, the next ``places``, by ``factors``.
+
+    ``total`` and ``data`` are matrices of one dtype, ``places`` and ``factors`` have as many elements as ``counts`` says.
+    """
+    if total.size and data.size:
+        places, factors = np.ascontiguousarray(places).reshape(-1), np.ascontiguousarray(factors).reshape(-1)
+        starts = np.zeros(len(data) + 1, places.dtype)
+        np.cumsum(counts, out=starts[1:])
+        parts = starts, places, factors, data.ravel(), total.ravel()
+        _compiled().csc_matvecs(len(total), len(data), data.shape[1], *parts)
+
+
 def write_rows(array: np.ndarray, places: np.ndarray, rows: np.ndarray) -> None:
     """``array[places] = rows``, in order; places are in range. Rows as one element each take half of NumPy's time."""
     if len(places) >= _LEAST_ROWS and array.ndim > 1 and places.ndim == 1 and rows.shape[1:] == array.shape[1:]:
