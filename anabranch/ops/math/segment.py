@@ -28,8 +28,12 @@ from anabranch.ops.shared.widening import widen
 _REAL = "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"
 
 
-_LONG, _FEW = 16, 8
-"""Runs longer than the one are reduced row by row only if there are the other times as many rows in all."""
+_LONG = 16
+"""Rows of runs of one length that are reduced side by side at most, half of what others may have; and how few runs are
+always reduced one by one.
+"""
+_INNER_LOOP, _CALL = 60, 1500
+"""Nanoseconds. An element more takes ``reduceat`` a quarter of one longer."""
 
 
 # ------------------------------------------------------------------------------------------------------------- sorted
@@ -90,29 +94,38 @@ def reduce_sorted(ufunc: Any, data: np.ndarray, ids: np.ndarray, rows: int, empt
 
 
 def _reduced_runs(ufunc: Any, data: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Runs of rows, each reduced in order; ``reduceat``, an inner loop for each element, takes some four times as long.
+    """Runs of rows, each reduced in order; ``reduceat`` takes an inner loop for each of their elements.
 
-    Runs of one length take the first rows of all, then the second ones, and so on. The rest does so, too, the longest
-    runs first, with those that have such a row; long runs that are few are left to ``reduceat``.
+    Runs of one length take the first rows of all, then the second ones, and so on. Of others the long ones, and a few,
+    are reduced one by one; what is left begins with the longest runs, and those that have a second, third, ... row go
+    on. Where that is more calls of NumPy than inner loops are worth, ``reduceat`` it is.
     """
     lengths = np.diff(np.append(starts, len(data)))
-    every = int(lengths[0])
-    if every <= _LONG and (lengths == every).all():
+    every, runs = int(lengths[0]), len(starts)
+    if every <= _LONG and runs * every == len(data) and (lengths == every).all():
         total = np.array(data[::every])
         for k in range(1, every):
             ufunc(total, data[k::every], out=total)
         return total
-    order = np.argsort(-lengths, kind="stable")
-    begin, length = starts[order], lengths[order]
-    if length[0] > _LONG and length[0] * _FEW > len(data):
+    alone = np.arange(runs) if runs <= _LONG else np.flatnonzero(lengths > 2 * _LONG)
+    short = np.flatnonzero(lengths <= 2 * _LONG) if len(alone) < runs else alone[:0]
+    longest = int(lengths[short].max(initial=0))
+    calls = len(alone) + 3 * longest
+    if _INNER_LOOP * runs * (data.size // len(data)) + data.size // 4 < _CALL * calls:
         return ufunc.reduceat(data, starts, axis=0, dtype=data.dtype)
-    total = data.take(begin, axis=0)
-    for k in range(1, int(length[0])):
-        count = int(np.searchsorted(-length, -k, side="left"))
-        ufunc(total[:count], data.take(begin[:count] + k, axis=0), out=total[:count])
-    result = np.empty_like(total)
-    result[order] = total
-    return result
+    total = np.empty((runs, *data.shape[1:]), data.dtype)
+    begins = starts[alone]
+    for place, begin, end in zip(alone.tolist(), begins.tolist(), (begins + lengths[alone]).tolist(), strict=True):
+        ufunc.reduce(data[begin:end], 0, None, total[place])
+    if longest:
+        order = short[np.argsort(-lengths[short], kind="stable")]
+        begin, falling = starts[order], -lengths[order]
+        part = data.take(begin, axis=0)
+        for k in range(1, longest):
+            count = int(np.searchsorted(falling, -k, side="left"))
+            ufunc(part[:count], data.take(begin[:count] + k, axis=0), out=part[:count])
+        total[order] = part
+    return total
 
 
 def divide_rows(total: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -236,6 +236,23 @@ def test_runs_of_rows(lengths, dtype):
     np.testing.assert_array_equal(data, given)
 
 
+@pytest.mark.parametrize("width", [1, 3, 96])
+@pytest.mark.parametrize("lengths", [[50] * 4, [200] + [1, 5, 2] * 30, [33, 1, 16, 60] * 20, [7] * 40], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.float64])
+def test_runs_of_any_lengths_and_widths(lengths, width, dtype):
+    draw = np.random.RandomState(0)
+    ids = np.repeat(np.arange(len(lengths)) * 2, lengths)
+    data = (draw.randn(len(ids), width) * 50).astype(dtype)
+    if data.dtype.kind == "f":
+        data[::17] = np.nan
+        data[5::17] = np.inf
+    for kind, reduce in (("Max", np.max), ("Min", np.min), ("Prod", np.prod)):
+        values = data if kind != "Prod" else np.sign(data)
+        parts = np.split(values, np.cumsum(lengths)[:-1])
+        result = run_op("Segment" + kind, values, ids, tier="host")
+        np.testing.assert_array_equal(result[::2], np.stack([reduce(part, axis=0) for part in parts]))
+
+
 @pytest.mark.parametrize("kind", ["max", "min", "prod"])
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float16])
 def test_unsorted_rows_of_any_width(kind, dtype):
