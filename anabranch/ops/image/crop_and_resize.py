@@ -159,8 +159,9 @@ def _slopes(ctx: Any, grads: Any, image: Any, index: Any, y: _Axis, x: _Axis) ->
         across, down = across[..., 0], down[..., 0]
         by_y, by_x = (1 - across) * left + across * right, (1 - down) * top + down * bottom
     else:
-        products = (((1 - across) * (c - a) + across * (d - b)) * grads, ((1 - down) * (b - a) + down * (d - c)) * grads)
-        by_y, by_x = ctx.lax.reduce(products, (np.float32(0),) * 2, _add_pairs, (3,))  # one loop looks up both
+        by_y, by_x = (1 - across) * (c - a) + across * (d - b), (1 - down) * (b - a) + down * (d - c)
+        # One loop looks up the pixels for both.
+        by_y, by_x = ctx.lax.reduce((by_y * grads, by_x * grads), (np.float32(0),) * 2, _add_pairs, (3,))
     inside = y.inside[:, :, None] & x.inside[:, None, :]
     return xp.where(inside, by_y, np.float32(0)), xp.where(inside, by_x, np.float32(0))
 

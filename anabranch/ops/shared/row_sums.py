@@ -115,9 +115,9 @@ def _add_products(total: np.ndarray, places: np.ndarray, factors: np.ndarray, da
 def add_scaled_rows(
     total: np.ndarray, places: np.ndarray, factors: np.ndarray, data: np.ndarray, counts: np.ndarray
 ) -> None:
-    """Add rows of ``data``, floats, to ``counts`` rows of ``total`` each: in order, the next ``places``, by ``factors``.
+    """Add rows of ``data``, times ``factors``, to ``counts`` rows of ``total`` each: those at the next ``places``.
 
-    ``total`` and ``data`` are matrices of one dtype, ``places`` and ``factors`` have as many elements as ``counts`` says.
+    All but ``places`` and ``counts`` are floats of one dtype; the sum of ``counts`` says how many elements two have.
     """
     if total.size and data.size:
         places, factors = np.ascontiguousarray(places).reshape(-1), np.ascontiguousarray(factors).reshape(-1)
