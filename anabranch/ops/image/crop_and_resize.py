@@ -134,7 +134,8 @@ def _crops(ctx: Any, image: Any, index: Any, y: _Axis, x: _Axis, nearest: bool, 
         crops = rows[_pixels(xp, index, _nearest(y), _nearest(x), image.shape)].astype(np.float32)
     else:
         across, down = x.weight[:, None, :, None], y.weight[:, :, None, None]
-        crops = _between(*_corners(ctx, index, y, x, image), across, down, ctx.host)
+        a, b, c, d = _corners(ctx, index, y, x, image)
+        crops = _between(a, b, c, d, across, down, ctx.host)
     inside = y.inside[:, :, None] & x.inside[:, None, :]
     if ctx.host:
         if not inside.all():

@@ -108,7 +108,7 @@ def arrange_segment(plan: Any, segment: Segment) -> list[Any]:
 
         rows = layers.with_writes_behind_host(rows, order, makers, movable)
     items: list[Any] = []
-    small = shape_families.small_programs(plan, [row.ops for row in rows if not row.on_host]) if plan.apart else ()
+    small = shape_families.small_programs(plan, [row.ops for row in rows if not row.on_host])
     for row in rows:
         if row.on_host or row.ops in small:
             items += plan.host_items(row.ops)

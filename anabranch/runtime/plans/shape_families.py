@@ -51,6 +51,8 @@ MOST_VALUES = 64
 """Elements of a fed array of integers up to which its value is taken to say what shapes others have."""
 SMALL = 150.0
 """Modelled microseconds of interpreting a piece below which it is not worth a program of its own."""
+CALL = 30.0
+"""The same where shapes do not change: what calling a program takes."""
 MOST_RUNS = 8
 """So many interpreted runs are looked at in full."""
 MOST_KEPT = 1024
@@ -434,13 +436,16 @@ def small_programs(plan: Any, groups: Sequence[list[Operation]]) -> list[list[Op
 
     Pieces that hang together elsewhere come apart where one half must wait for the host.
     """
+    if len(groups) < 2:
+        return []
     known = inferred(plan)
+    most = SMALL if plan.apart else CALL
 
     def is_small(ops: Sequence[Operation]) -> bool:
         pure = all(op.definition.effect.kind == "pure" and not kernels.needs_lax(op.definition) for op in ops)
-        return pure and sum(policy.cost_in_piece(op, plan, known) for op in ops if op.role is not Role.CONSTANT) < SMALL
+        return pure and sum(policy.cost_in_piece(op, plan, known) for op in ops if op.role is not Role.CONSTANT) < most
 
-    return [ops for ops in groups if is_small(ops)] if len(groups) > 1 else []
+    return [ops for ops in groups if is_small(ops)]
 
 
 # ------------------------------------------------------------------------------------------------------------ families
