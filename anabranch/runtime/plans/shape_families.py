@@ -52,7 +52,7 @@ MOST_VALUES = 64
 SMALL = 150.0
 """Modelled microseconds of interpreting a piece below which it is not worth a program of its own."""
 CALL = 30.0
-"""The same where shapes do not change: what calling a program takes."""
+"""The same of a piece of integers where shapes do not change: what calling a program takes."""
 MOST_RUNS = 8
 """So many interpreted runs are looked at in full."""
 MOST_KEPT = 1024
@@ -441,8 +441,13 @@ def small_programs(plan: Any, groups: Sequence[list[Operation]]) -> list[list[Op
     known = inferred(plan)
     most = SMALL if plan.apart else CALL
 
+    def is_whole(op: Operation) -> bool:
+        """Whether it makes the same bits in both tiers, whatever it is asked."""
+        return all(output.dtype.base.is_integer or output.dtype.base.is_bool for output in op._outputs)
+
     def is_small(ops: Sequence[Operation]) -> bool:
         pure = all(op.definition.effect.kind == "pure" and not kernels.needs_lax(op.definition) for op in ops)
+        pure = pure and (bool(plan.apart) or all(map(is_whole, ops)))
         return pure and sum(policy.cost_in_piece(op, plan, known) for op in ops if op.role is not Role.CONSTANT) < most
 
     return [ops for ops in groups if is_small(ops)]
