@@ -65,6 +65,13 @@ def until_accepted(ctx: Any, attempt: Any, fixed: tuple[Any, ...], state: tuple[
     return ctx.lax.while_loop(lambda carry: xp.any(carry[2]), body, start)[1]
 
 
+def _if_any(ctx: Any, wanted: Any, make: Callable[[], tuple[Any, ...]], others: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What ``make`` gives; ``others``, arrays alike, where nobody wants it."""
+    if ctx.host:
+        return make() if wanted.any() else others
+    return ctx.lax.cond(ctx.xp.any(wanted), make, lambda: others)
+
+
 class _Tape:
     """Two kinds of float64 numbers, normal and uniform, that elements take from their stretches a block at a time.
 
@@ -89,8 +96,17 @@ class _Tape:
     def _take(self, kind: int, wanted: Any, make: Any) -> Any:
         xp = self._ctx.xp
         number, left = self._kinds[kind]
-        first, second = kept(self._ctx, self._stream, *make(self._ctx, self._stream, self._start + self._used))
         fresh = wanted & ~left
+
+        def draw() -> tuple[Any, Any]:
+            places = self._start + self._used
+            if not self._ctx.host or fresh.all():
+                return kept(self._ctx, self._stream, *make(self._ctx, self._stream, places))
+            pair = np.zeros((2, len(places)))
+            pair[:, fresh] = make(self._ctx, self._stream, places[fresh])
+            return pair[0], pair[1]
+
+        first, second = _if_any(self._ctx, fresh, draw, (number, number))
         self._used = self._used + fresh.astype(np.uint64)
         self._kinds[kind] = [xp.where(fresh, first, number), xp.where(wanted, fresh, left)]
         return xp.where(fresh, second, number)
@@ -135,7 +151,7 @@ def gamma(ctx: Any, stream: Stream, count: int, alpha: Any) -> Any:
     one = shapes == 1
     fixed = (start, d, c, small, 1.0 / shapes)
     samples = until_accepted(ctx, attempt, fixed, _Tape.empty(xp, number), ~one)
-    exponential = -xp.log1p(-_Tape(ctx, stream, start, _Tape.empty(xp, number)).uniform(xp.ones((number,), bool)))
+    exponential = -xp.log1p(-_Tape(ctx, stream, start, _Tape.empty(xp, number)).uniform(one))
     return xp.where(one, exponential, samples).reshape(-1, count)
 
 
@@ -231,9 +247,12 @@ def poisson(ctx: Any, stream: Stream, count: int, rates: Any, highest: float) ->
         start, rate = fixed
         used, product, so_far = state
         v, u = kept(ctx, stream, *uniform_pairs(ctx, stream, start + used))
-        product, so_far, counted = _knuth(xp, (u, v), rate, product, so_far)
-        value, accepted = _transformed(ctx, u - 0.5, v, rate, highest)
         few = rate < _SMALL_RATE
+        # Nobody whose rate is large is counted, and nobody whose rate is small is transformed.
+        product, so_far, counted = _if_any(
+            ctx, few, lambda: _knuth(xp, (u, v), rate, product, so_far), (product, so_far, few)
+        )
+        value, accepted = _if_any(ctx, ~few, lambda: _transformed(ctx, u - 0.5, v, rate, highest), (product, few))
         state = (used + np.uint64(1), product, so_far)
         return state, xp.where(few, so_far, value), xp.where(few, counted, accepted)
 

@@ -436,7 +436,7 @@ def small_programs(plan: Any, groups: Sequence[list[Operation]]) -> list[list[Op
 
     Pieces that hang together elsewhere come apart where one half must wait for the host.
     """
-    if len(groups) < 2:
+    if len(groups) < 2 or (plan.varying.batch and not plan.apart):  # what is padded stays in programs
         return []
     known = inferred(plan)
     most = SMALL if plan.apart else CALL
