@@ -84,6 +84,36 @@ def _added(size: int) -> tuple[np.ndarray, int]:
     return entry
 
 
+MOST_SCRATCH = 1 << 23
+"""Bytes of scratch memory that a thread keeps."""
+
+
+class _Scratch(threading.local):
+    memory = np.empty(0, np.uint8)
+
+
+_scratch = _Scratch()
+
+
+def scratch(*arrays: tuple[int, Any]) -> list[np.ndarray]:
+    """Uninitialised arrays of so many elements of a dtype, in memory that this thread uses for the same again and again.
+
+    It is in the caches, mostly, which what comes from elsewhere is not, once values have other sizes each time. Whoever
+    asks for scratch memory is done with it before anybody else can ask: it calls nobody who might.
+    """
+    sizes = [-(-count * np.dtype(dtype).itemsize // _ALIGNMENT) * _ALIGNMENT for count, dtype in arrays]
+    memory = _scratch.memory
+    if memory.nbytes < sum(sizes):
+        memory = np.empty(sum(sizes), np.uint8)
+        if memory.nbytes <= MOST_SCRATCH:
+            _scratch.memory = memory
+    found, start = [], 0
+    for (count, dtype), size in zip(arrays, sizes, strict=True):
+        found.append(np.ndarray((count,), dtype, memory, start))
+        start += size
+    return found
+
+
 def arithmetic(function: Any, first: Any, *others: Any) -> Any:
     """What a function of NumPy gives, element by element, whose results have the dtype of its operands."""
     if type(first) is not np.ndarray:

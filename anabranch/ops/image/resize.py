@@ -141,51 +141,81 @@ def _host_taps(method: Any, sizes: tuple[int, int], options: tuple[bool, bool], 
     return Taps(np.ascontiguousarray(places.T), np.ascontiguousarray(weights.T))
 
 
+@functools.lru_cache(maxsize=256)
+def _host_rows(method: Any, sizes: tuple[int, int], options: tuple[bool, bool]) -> tuple[Taps, np.ndarray | None]:
+    """The same for rows, and which rows are used at all, if others are not; places then count these."""
+    rows = _host_taps(method, sizes, options, 1)
+    if rows.places.size >= sizes[0]:
+        return rows, None
+    used = np.unique(rows.places)
+    return Taps(np.searchsorted(used, rows.places), rows.weights), used
+
+
+_BLOCK = 1 << 17
+"""Bytes of numbers that are computed together: what stands between two steps of arithmetic stays in the caches. On photographs
+of 240 by 265 pixels whole images took a third more time.
+"""
+
+
 def _resized_on_host(x: np.ndarray, height: int, width: int, options: tuple[bool, bool], method: Any) -> np.ndarray:
     """The same in NumPy: numbers along rows, then whole rows, of which only those are looked at that are used."""
     batch, old_height, old_width, channels = x.shape
-    rows = _host_taps(method, (old_height, height), options, 1)
     columns = _host_taps(method, (old_width, width), options, channels)
-    copies = len(rows.places) == 1
-    if copies and height < old_height:  # nothing is computed: what is fewer comes first
-        return _along_numbers(x.take(rows.places[0], axis=1), columns, width)
-    if copies:
-        return _along_numbers(x, columns, width).take(rows.places[0], axis=1)
-    places, weights = rows
-    if places.size < old_height:
-        used = np.unique(places)
-        x, places = x.take(used, axis=1), np.searchsorted(used, places)
-    lines = _along_numbers(x, columns, width).reshape(batch, x.shape[1], width * channels)
+    rows, used = _host_rows(method, (old_height, height), options)
+    if len(rows.places) == len(columns.places) == 1:  # nothing is computed: what is fewer comes first
+        if height < old_height:
+            x = x.take(rows.places[0] if used is None else used[rows.places[0]], axis=1)
+        lines = x.reshape(-1, old_width * channels).take(columns.places[0], axis=1, mode="clip")
+        lines = lines.reshape(batch, x.shape[1], width * channels)
+        out = lines if height < old_height else lines.take(rows.places[0], axis=1)
+        return out.reshape(batch, height, width, channels)
+    if used is not None:
+        x = x.take(used, axis=1)
     out = spare_arrays.empty((batch, height, width * channels), _FLOAT)
-    _weighted(lines, places, weights[..., np.newaxis], out)
+    source = x.reshape(batch, x.shape[1], old_width * channels)
+    together = max(1, _BLOCK // max(1, 4 * width * channels * max(x.shape[1], height)))
+    for first in range(0, batch, together):
+        images = slice(first, first + together)
+        _resized_together(source[images], rows, columns, out[images])
     return out.reshape(batch, height, width, channels)
 
 
-def _along_numbers(x: np.ndarray, columns: Taps, width: int) -> np.ndarray:
-    batch, height, old_width, channels = x.shape
-    lines = x.reshape(batch * height, old_width * channels)
-    out = spare_arrays.empty((batch * height, width * channels), x.dtype if len(columns.places) == 1 else _FLOAT)
-    _weighted(lines, columns.places, columns.weights, out)
-    return out.reshape(batch, height, width, channels)
+def _resized_together(source: np.ndarray, rows: Taps, columns: Taps, out: np.ndarray) -> None:
+    """Images, rows and numbers, in blocks: of some images, or of some rows of one."""
+    count, old_height, _ = source.shape
+    _, height, numbers = out.shape
+    step = max(1, _BLOCK // (4 * numbers)) if count == 1 else max(old_height, height)
+    size = count * min(step, max(old_height, height)) * numbers
+    lines, part, pixels = spare_arrays.scratch(
+        (count * old_height * numbers, _FLOAT), (size, _FLOAT), (size, source.dtype)
+    )
+    lines = lines.reshape(count, old_height, numbers)
+    for first in range(0, old_height, step):
+        some = slice(first, first + step)
+        _weighted(source[:, some], columns, 2, lines[:, some], part, pixels)
+    for first in range(0, height, step):
+        some = slice(first, first + step)
+        weights = rows.weights[:, some, np.newaxis]
+        _weighted(lines, Taps(rows.places[:, some], weights), 1, out[:, some], part, pixels)
 
 
-def _weighted(lines: np.ndarray, places: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
-    """The weighted sum of what stands at places of axis 1, in float32; of one place, as it is.
+def _weighted(
+    source: np.ndarray, taps: Taps, axis: int, out: np.ndarray, part: np.ndarray, pixels: np.ndarray
+) -> None:
+    """The weighted sum of what stands at places of an axis, in float32, and of one place that, as it is; ``part`` and ``pixels`` is memory for it.
 
     Pixels become floats by a copy: arithmetic on arrays of two dtypes goes through a buffer, at four times the price.
     """
-    if len(places) == 1:
-        lines.take(places[0], axis=1, out=out, mode="clip")
-        return
-    pixels = None if lines.dtype == _FLOAT else spare_arrays.empty(out.shape, lines.dtype)
+    places, weights = taps
+    part = part[: out.size].reshape(out.shape)
+    pixels = pixels[: out.size].reshape(out.shape)
 
     def pick(i: int, into: np.ndarray) -> np.ndarray:
-        if pixels is None:
-            return lines.take(places[i], axis=1, out=into, mode="clip")
-        np.copyto(into, lines.take(places[i], axis=1, out=pixels, mode="clip"), casting="unsafe")
+        if source.dtype == _FLOAT:
+            return source.take(places[i], axis=axis, out=into, mode="clip")
+        np.copyto(into, source.take(places[i], axis=axis, out=pixels, mode="clip"), casting="unsafe")
         return into
 
-    part = spare_arrays.empty(out.shape, _FLOAT)
     if len(places) == 2:  # as TensorFlow rounds it
         first = pick(0, part)
         pick(1, out)
@@ -194,6 +224,8 @@ def _weighted(lines: np.ndarray, places: np.ndarray, weights: np.ndarray, out: n
         out += first
         return
     pick(0, out)
+    if len(places) == 1:
+        return
     out *= weights[0]
     for i in range(1, len(places)):
         pick(i, part)
