@@ -63,6 +63,26 @@ def to_rgb(xp: Any, hsv: Any) -> Any:
     return xp.stack([(one_less + saturation * xp.clip(part, kind(0), kind(1))) * value for part in parts], axis=-1)
 
 
+_BLOCK = 1 << 14
+"""Pixels that are recoloured together, for which a dozen planes stay in the caches."""
+
+
+def _recoloured(recolour: Any, images: np.ndarray, number: Any) -> np.ndarray:
+    """Images whose colours a function changes, in blocks of pixels, with a number for all or for each image."""
+    out = spare_arrays.empty(images.shape, np.float32)
+    number = np.asarray(number, np.float32)
+    count = out.size // 3
+    if count <= _BLOCK:
+        recolour(_planes(images), number, out)
+        return out
+    pixels, into = images.reshape(-1, 3), out.reshape(-1, 3)
+    numbers = np.broadcast_to(number, images.shape[:-1]).reshape(-1) if number.ndim else None
+    for first in range(0, count, _BLOCK):
+        block = slice(first, first + _BLOCK)
+        recolour(_planes(pixels[block]), number if numbers is None else numbers[block], into[block])
+    return out
+
+
 def _planes(images: np.ndarray) -> list[np.ndarray]:
     """The three channels in float32, each of them contiguous: NumPy takes half the time for these."""
     planes = [spare_arrays.empty(images.shape[:-1], np.float32) for _ in range(3)]
@@ -84,7 +104,7 @@ def _largest(planes: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return value, np.subtract(value, spread, out=spread)
 
 
-def _turned(planes: Sequence[np.ndarray], delta: np.float32) -> np.ndarray:
+def _turn(planes: Sequence[np.ndarray], delta: np.ndarray, out: np.ndarray) -> None:
     """Channels of another hue, by whole planes: what the choices are between is computed everywhere, and overwritten.
 
     Value and spread stay. Of six parts of the circle a channel is the largest in two, the least in two, and goes from
@@ -112,7 +132,6 @@ def _turned(planes: Sequence[np.ndarray], delta: np.float32) -> np.ndarray:
     hue -= np.floor(hue, out=part)
     hue *= kind(6)
     spread *= value > 0  # the saturation of what is not positive is 0
-    out = spare_arrays.empty((*value.shape, 3), kind)
     for channel, place in enumerate((3, 2, 4)):
         np.subtract(hue, kind(place), out=part)
         np.abs(part, out=part)
@@ -124,10 +143,9 @@ def _turned(planes: Sequence[np.ndarray], delta: np.float32) -> np.ndarray:
         np.minimum(part, kind(1), out=part)
         part *= spread
         np.subtract(value, part, out=out[..., channel])
-    return out
 
 
-def _saturated(planes: Sequence[np.ndarray], scale: np.float32) -> np.ndarray:
+def _saturate(planes: Sequence[np.ndarray], scale: np.ndarray, out: np.ndarray) -> None:
     """Channels of another saturation. Hue and value stay, so that each channel goes to or from the largest one, by
     the factor by which the saturation grows: by ``scale``, or until it is 1.
     """
@@ -135,12 +153,10 @@ def _saturated(planes: Sequence[np.ndarray], scale: np.float32) -> np.ndarray:
     factor = np.divide(value, spread, out=spread)
     np.fmin(factor, scale, out=factor)
     np.maximum(factor, np.float32(0), out=factor)
-    out = spare_arrays.empty((*value.shape, 3), value.dtype)
     for channel, plane in enumerate(planes):
         np.subtract(value, plane, out=plane)
         plane *= factor
         np.subtract(value, plane, out=out[..., channel])
-    return out
 
 
 _FLOATS = {"T": Type("bfloat16 double float half", "float")}
@@ -220,7 +236,7 @@ class AdjustHue(Op):
     def kernel(ctx, inputs, attrs):
         xp, (x, delta) = ctx.xp, inputs
         if xp is np:
-            return _turned(_planes(x), np.float32(delta)).astype(x.dtype, copy=False)
+            return _recoloured(_turn, x, delta).astype(x.dtype, copy=False)
         hsv = to_hsv(xp, x.astype(np.float32))
         hue = hsv[..., 0] + delta
         turned = xp.stack([hue - xp.floor(hue), hsv[..., 1], hsv[..., 2]], axis=-1)
@@ -244,7 +260,7 @@ class AdjustSaturation(Op):
     def kernel(ctx, inputs, attrs):
         xp, (x, scale) = ctx.xp, inputs
         if xp is np:
-            return _saturated(_planes(x), np.float32(scale)).astype(x.dtype, copy=False)
+            return _recoloured(_saturate, x, scale).astype(x.dtype, copy=False)
         hsv = to_hsv(xp, x.astype(np.float32))
         saturation = xp.clip(hsv[..., 1] * scale, np.float32(0), np.float32(1))
         return to_rgb(xp, xp.stack([hsv[..., 0], saturation, hsv[..., 2]], axis=-1)).astype(x.dtype)

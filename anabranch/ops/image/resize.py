@@ -152,8 +152,8 @@ def _host_rows(method: Any, sizes: tuple[int, int], options: tuple[bool, bool]) 
 
 
 _BLOCK = 1 << 17
-"""Bytes of numbers that are computed together: what stands between two steps of arithmetic stays in the caches. On photographs
-of 240 by 265 pixels whole images took a third more time.
+"""Bytes of numbers that are computed together: what stands between two steps of arithmetic stays in the caches. With
+whole images photographs of 240 by 265 pixels took a third more time.
 """
 
 
@@ -199,10 +199,9 @@ def _resized_together(source: np.ndarray, rows: Taps, columns: Taps, out: np.nda
         _weighted(lines, Taps(rows.places[:, some], weights), 1, out[:, some], part, pixels)
 
 
-def _weighted(
-    source: np.ndarray, taps: Taps, axis: int, out: np.ndarray, part: np.ndarray, pixels: np.ndarray
-) -> None:
-    """The weighted sum of what stands at places of an axis, in float32, and of one place that, as it is; ``part`` and ``pixels`` is memory for it.
+def _weighted(source: np.ndarray, taps: Taps, axis: int, out: np.ndarray, part: np.ndarray, pixels: np.ndarray) -> None:
+    """The weighted sum of what stands at places of an axis, in float32; of one place, that itself. ``part`` and
+    ``pixels`` are memory for it.
 
     Pixels become floats by a copy: arithmetic on arrays of two dtypes goes through a buffer, at four times the price.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import gc
 import sys
 import threading
@@ -195,3 +196,17 @@ def test_a_number_for_each_channel(function, shape, dtype):
     for other in numbers[:1], numbers[:, None] if len(numbers) != shape[-2] else numbers[:1], numbers.astype("i1"):
         assert not spare_arrays.is_by_channel(pixels, other)
     assert not spare_arrays.is_by_channel(pixels[..., ::-1], numbers)
+
+
+def test_scratch_memory_is_a_threads_own_and_bounded():
+    first, second = spare_arrays.scratch((5, np.float32), (7, np.uint8))
+    assert (first.shape, first.dtype, second.shape, second.dtype) == ((5,), np.float32, (7,), np.uint8)
+    assert not np.shares_memory(first, second)
+    again, _ = spare_arrays.scratch((5, np.float32), (7, np.uint8))
+    assert np.shares_memory(first, again)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        (other,) = pool.submit(spare_arrays.scratch, (5, np.float32)).result()
+    assert not np.shares_memory(first, other)
+    (large,) = spare_arrays.scratch((spare_arrays.MOST_SCRATCH + 1, np.uint8))
+    (another,) = spare_arrays.scratch((spare_arrays.MOST_SCRATCH + 1, np.uint8))
+    assert not np.shares_memory(large, another)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.ndimage
@@ -212,6 +214,17 @@ def test_errors() -> None:
         ):
             with pytest.raises(kind, match=text):
                 make()
+
+
+@pytest.mark.parametrize("shape", [(20, 31, 3), (3, 7, 5, 3)])
+def test_blocks_of_pixels_are_recoloured_as_a_whole_is(monkeypatch, shape):
+    pixels = RANDOM.random(shape).astype(np.float32)
+    numbers = [np.float32(0.3), RANDOM.random((shape[0], *(1,) * (len(shape) - 2))).astype(np.float32)]
+    for recolour, number in itertools.product((colour._turn, colour._saturate), numbers):
+        whole = colour._recoloured(recolour, pixels, number)
+        with monkeypatch.context() as patch:
+            patch.setattr(colour, "_BLOCK", 64)
+            np.testing.assert_array_equal(colour._recoloured(recolour, pixels, number), whole)
 
 
 @pytest.mark.parametrize("amount", [0.0, 0.1, -0.3, 0.5, 1.0, 1.7])

@@ -29,3 +29,16 @@ def test_the_host_form_is_the_definition(taps, dtype):
             result = resized(np, x, size, align, centres, taps)
             assert result.dtype == expected.dtype == (dtype if taps is resize.nearest_taps else np.float32)
             np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("block", [1, 100, 1000])
+@pytest.mark.parametrize("taps", [*METHODS, resize.area_taps], ids=lambda taps: taps.__name__)
+def test_blocks_of_images_and_rows_give_what_a_whole_gives(monkeypatch, taps, block):
+    draw = np.random.default_rng(0)
+    definition = types.SimpleNamespace(take=np.take, asarray=np.asarray)
+    monkeypatch.setattr(resize, "_BLOCK", block)
+    for shape, size in itertools.product([(5, 7, 9, 3), (1, 40, 30, 1), (3, 9, 4, 2)], [(3, 4), (9, 12), (7, 9)]):
+        images = (draw.random(shape) * 200).astype(np.float32)
+        for x in (images, images[:, ::-1]):
+            expected = resized(definition, x, size, False, False, taps)
+            np.testing.assert_array_equal(resized(np, x, size, False, False, taps), expected)
