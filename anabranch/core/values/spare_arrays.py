@@ -96,7 +96,7 @@ _scratch = _Scratch()
 
 
 def scratch(*arrays: tuple[int, Any]) -> list[np.ndarray]:
-    """Uninitialised arrays of so many elements of a dtype, in memory that this thread uses again and again.
+    """Uninitialised arrays, each of a number of elements and a dtype, in memory that this thread uses again and again.
 
     It is in the caches, mostly, which what comes from elsewhere is not, once values have other sizes each time. Whoever
     asks for scratch memory is done with it before anybody else can ask: it calls nobody who might.

@@ -34,6 +34,10 @@ _MOST_ENTRIES = 256
 _MOST_HEADS = 4
 """Kinds of heads that an entry is compared with."""
 _PADDING = 16
+_SAMPLED = 8
+"""Examples whose first keys are looked at before a walk."""
+_STEP = 16
+"""Examples that are parsed one by one in the time of a step for those whose keys come in one order."""
 _LIST, _SECOND = 0x0A, 0x12
 """Tags: field 1 and field 2, with a length."""
 _STRINGS, _FLOATS, _INTEGERS = 0x0A, 0x12, 0x1A
@@ -103,6 +107,17 @@ class Walk:
                 self._walk(rows, (ends - sizes)[rows], ends[rows])
         except (_Unusual, IndexError):
             raise ValueError("not in the usual form") from None
+
+    @classmethod
+    def layout(cls, data: bytes) -> list[_Head] | None:
+        """The heads of the entries of one example; None if they are not lists in one piece each."""
+        alone = cls.__new__(cls)
+        alone._data = data + b"\0" * _PADDING
+        try:
+            found = alone._layout(0, len(data)) if data else []
+        except (_Unusual, IndexError):
+            return None
+        return None if found is None else [head for head, _ in found]
 
     # ------------------------------------------------------------------------------------------------ bytes and lengths
     def _windows(self, at: np.ndarray, size: int) -> np.ndarray:
@@ -497,9 +512,33 @@ def _decoded(data: np.ndarray, at: np.ndarray, length: np.ndarray) -> Column | N
     return Column(values, ended[at + length] - ended[at])
 
 
+def _are_mixed(serialized: Sequence[bytes]) -> bool:
+    """Whether keys come in another order in each example, so that a walk has too many steps for so few.
+
+    TensorFlow's own programs wrote them so: a map in C++ has no order.
+    """
+    try:
+        kinds = {_first_key(data) for data in serialized[:: max(1, len(serialized) // _SAMPLED)]}
+    except IndexError:
+        return False
+    layout = Walk.layout(serialized[0]) if len(kinds) > 2 else None
+    return layout is not None and len(kinds) * len(layout) * _STEP > len(serialized)
+
+
+def _first_key(data: bytes) -> bytes:
+    """The key of the first entry of an example, if that is written as usual."""
+    at = 0
+    for _ in range(2):  # behind the tags and lengths of the map, and of its first entry
+        at += 1
+        while data[at] & 0x80:
+            at += 1
+        at += 1
+    return data[at + 2 : at + 2 + data[at + 1]] if data[at] == _LIST else b""
+
+
 def walk(serialized: Sequence[bytes]) -> Walk | None:
     """Where the features of examples stand; None if the messages must be parsed one by one."""
-    if len(serialized) < FEWEST or set(map(type, serialized)) != {bytes}:
+    if len(serialized) < FEWEST or set(map(type, serialized)) != {bytes} or _are_mixed(serialized):
         return None
     try:
         return Walk(serialized)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
@@ -71,8 +72,31 @@ def parse():
 @given(st.lists(EXAMPLE, min_size=example_walk.FEWEST, max_size=24))
 def test_random_examples_are_read_as_by_their_messages(parse, batch):
     data = [serialized(values) for values in batch]
-    assert example_walk.walk(data) is not None or not all(data)
-    assert parse(data, True) == parse(data, False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(example_walk, "_are_mixed", lambda data: False)
+        assert example_walk.walk(data) is not None or not all(data)
+        assert parse(data, True) == parse(data, False)
+
+
+def in_order(keys):
+    entries = b""
+    for key in keys:
+        entry = tf.train.Example(
+            features=tf.train.Features(feature={key: tf.train.Feature(int64_list=tf.train.Int64List(value=[3]))})
+        )
+        entries += entry.features.SerializeToString()
+    return b"\x0a" + bytes([len(entries)]) + entries
+
+
+def test_a_few_examples_whose_keys_come_in_any_order_are_not_walked(parse):
+    orders = list(itertools.permutations(["a", "b", "c", "d"]))
+    mixed, same = [in_order(keys) for keys in orders], [in_order("abcd")] * len(orders)
+    assert example_walk.walk(same) is not None
+    assert example_walk.walk(mixed) is None
+    assert example_walk.walk(mixed * 40) is not None
+    assert parse(mixed, True) == parse(mixed, False)
+    for damaged in ([b""] * 24, [b"\x0a"] * 24, [b"\x0a\xff"] * 24, [b"\x12\x01\x0a"] * 24):
+        assert not example_walk._are_mixed(damaged)
 
 
 @settings(max_examples=30, deadline=None)
