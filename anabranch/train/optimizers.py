@@ -12,7 +12,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.operation import Operation
-from anabranch.core.graph.random_seed import count_more, counted_as
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dtypes
 from anabranch.ops.control.public_dependencies import group
 from anabranch.train.optimizer import Optimizer, as_dtype_of, is_resource, operation_of, target_of
@@ -67,7 +67,8 @@ class GradientDescentOptimizer(Optimizer):
         return operation_of(build("ScatterSub", target_of(var), grad.indices, delta, use_locking=self._use_locking))
 
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
-        return build("ResourceScatterAdd", handle.handle, indices, -grad * self._rate(handle))
+        rate = self._rate(handle) if callable(self._learning_rate) else self._learning_rate
+        return build("ResourceScatterAdd", handle.handle, indices, -grad * rate)
 
 
 @public("train.MomentumOptimizer")
@@ -439,12 +440,9 @@ class FtrlOptimizer(Optimizer):
             self._number_tensors["l2"] = self._number_tensors["l2"] + beta / (2.0 * rate)
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
-        def start(shape: Any, dtype: Any, partition_info: Any = None) -> Any:
-            with counted_as(1):
-                return build("Mul", Ones(dtype)(shape), self._initial_accumulator_value, name="mul")
-
+        value, name = self._initial_accumulator_value, self._accum_name or self._name
         for var in var_list:
-            self._filled_slot(var, start, self._initial_accumulator_value, "accum", self._accum_name or self._name)
+            self._get_or_make_slot(var, _constant_like(var, value), "accum", name)
             self._zeros_slot(var, "linear", self._linear_name or self._name)
 
     _update_slots = ("accum", "linear")

@@ -278,7 +278,8 @@ class ResourceVariable(Variable):
     def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
         """Rows ``indices`` of the value, without reading the rest."""
         with name_scope(name, "Gather") as scope:
-            return build("ResourceGather", self._handle, indices, dtype=self._dtype, name=scope)
+            value = build("ResourceGather", self._handle, indices, dtype=self._dtype, name=scope)
+        return build("Identity", value) if self._builder.defers else value
 
     def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
         """Slices of the value at ``indices`` ``[..., k]``, without reading the rest."""

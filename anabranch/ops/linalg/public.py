@@ -217,27 +217,31 @@ def norm(
         if ord not in ("euclidean", 1, 2, np.inf) and (isinstance(ord, str) or not np.isreal(ord) or ord <= 0):
             _refuse_order(ord, "vector", "['euclidean', 1, 2, inf] or any positive number")
         axis = None if axis is None else (axis,)
+
+    def over(value: Any) -> Any:
+        return all_axes(value) if axis is None else list(axis)
+
     with name_scope(name, "norm", [tensor]):
         tensor = convert_to_tensor(tensor)
-        axes: Any = all_axes(tensor) if axis is None else list(axis)
         if ord == 2 and of_matrices:
             result = _spectral(tensor, axis)
         elif ord in ("fro", "euclidean", 2):
             square = build("Mul", tensor, build("Conj", tensor) if tensor.dtype.is_complex else tensor, name="mul")
-            result = build("Sqrt", build("Sum", square, axes, keep_dims=True))
+            result = build("Sqrt", build("Sum", square, over(square), keep_dims=True))
         else:
             result = _magnitude(tensor)
             if ord == 1:
-                result = build("Sum", result, [axis[0]] if of_matrices else axes, keep_dims=True)
+                result = build("Sum", result, [axis[0]] if of_matrices else over(result), keep_dims=True)
                 if of_matrices:
                     result = build("Max", result, [axis[1]], keep_dims=True)
             elif ord == np.inf:
                 if of_matrices:
                     result = build("Sum", result, [axis[1]], keep_dims=True)
-                result = build("Max", result, [axis[0]] if of_matrices else axes, keep_dims=True)
+                result = build("Max", result, [axis[0]] if of_matrices else over(result), keep_dims=True)
             else:
                 power = convert_to_tensor(float(ord), result.dtype.base)
-                total = build("Sum", build("Pow", result, power), axes, keep_dims=True)
+                powers = build("Pow", result, power)
+                total = build("Sum", powers, over(powers), keep_dims=True)
                 result = build("Pow", total, convert_to_tensor(1.0 / ord, result.dtype.base))
         if keep:
             return result

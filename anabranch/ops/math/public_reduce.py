@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core import errors
 from anabranch.core.contract.api import public, publish_as
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
+from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.values import dtypes
+from anabranch.ops.array.public_shapes import rank
 
 
 def pick(new_name: str, new: Any, old_name: str, old: Any) -> Any:
@@ -31,6 +33,19 @@ def all_axes(tensor: Any) -> Any:
     return build("Range", 0, build("Rank", tensor), 1, name="range")
 
 
+def _whole(value: Any) -> tuple[Any, Any]:
+    """What is reduced over all of its dimensions, and their numbers.
+
+    A graph has the operations that TensorFlow makes: what is not a tensor yet (a variable, an array, a list) is asked
+    for its rank first, and converted for that and for the reduction, whose name the second conversion carries. Seeds
+    of random ops that follow, and the names of these operations, depend on it.
+    """
+    if isinstance(value, Tensor) or not current_builder().defers:
+        value = convert_to_tensor(value)
+        return value, all_axes(value)
+    return value, build("Range", 0, rank(value), 1, name="range")
+
+
 def _make(function_name: str, type_name: str, sentence: str) -> Any:
     def reduction(
         input_tensor: Any,
@@ -44,10 +59,7 @@ def _make(function_name: str, type_name: str, sentence: str) -> Any:
         keepdims = pick("keepdims", keepdims, "keep_dims", keep_dims)
         scalar = axis is None and not keepdims
         if axis is None:
-            # As in TensorFlow, the input's constant is not under the op's name here but a plain 'Const' before it.
-            if not hasattr(input_tensor, "sparse_read"):  # a variable is read under the op's name
-                input_tensor = convert_to_tensor(input_tensor)
-            axis = all_axes(input_tensor)
+            input_tensor, axis = _whole(input_tensor)
         result = build(type_name, input_tensor, axis, keep_dims=bool(keepdims), name=name)
         if scalar and result._shape is None:
             result.set_shape(())
@@ -83,9 +95,9 @@ reduce_any = _make("reduce_any", "Any", "Logical or of elements over the dimensi
 @public("math.reduce_euclidean_norm")
 def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
     """Euclidean norm of elements over the dimensions ``axis``."""
-    tensor = convert_to_tensor(input_tensor)
-    axis = all_axes(tensor) if axis is None else axis
-    return build("EuclideanNorm", tensor, axis, keep_dims=bool(keepdims), name=name)
+    if axis is None:
+        input_tensor, axis = _whole(input_tensor)
+    return build("EuclideanNorm", input_tensor, axis, keep_dims=bool(keepdims), name=name)
 
 
 @public("reduce_logsumexp", "math.reduce_logsumexp")
@@ -133,7 +145,9 @@ def count_nonzero(
         base = tensor.dtype.base
         zero = constant(b"" if base.name == "string" else np.zeros((), base.np), base, name="zeros")
         hits = build("Cast", build("NotEqual", tensor, zero), DstT=dtypes.int64)
-        return build("Cast", reduce_sum(hits, axis, keepdims=keep), DstT=dtypes.as_dtype(dtype).base)
+        count = reduce_sum(hits, axis, keepdims=keep)
+        wanted = dtypes.as_dtype(dtype).base
+        return count if wanted == dtypes.int64 else build("Cast", count, DstT=wanted)
 
 
 @public("math.reduce_variance")
@@ -143,17 +157,12 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
     Raises:
         TypeError: bools are given.
     """
-    tensor = convert_to_tensor(input_tensor)
-    with name_scope(name, "reduce_variance", [tensor]):
-        if not (tensor.dtype.is_floating or tensor.dtype.is_complex or tensor.dtype.is_integer):
-            raise TypeError(
-                "Input must be either real or complex\n"
-                + errors.message(f"{tensor.dtype.name} for reduce_variance", "numbers", "tf.cast it first")
-            )
-        difference = build("Sub", tensor, reduce_mean(tensor, axis, keepdims=True), name="sub")
-        if tensor.dtype.is_complex:
+    with name_scope(name, "reduce_variance", [input_tensor]):
+        mean = reduce_mean(input_tensor, axis, keepdims=True)
+        difference = input_tensor - mean
+        if mean.dtype.is_complex:
             product = build("Mul", build("Conj", difference), difference)
-            square = build("Real", product, Tout=tensor.dtype.real_dtype)
+            square = build("Real", product, Tout=mean.dtype.real_dtype)
         else:
             square = build("Square", difference)
         return reduce_mean(square, axis, keepdims=keepdims)
@@ -162,6 +171,5 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 @public("math.reduce_std")
 def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
     """Standard deviation over the dimensions ``axis``: the root of :func:`reduce_variance`."""
-    tensor = convert_to_tensor(input_tensor)
-    with name_scope(name, "reduce_std", [tensor]):
-        return build("Sqrt", reduce_variance(tensor, axis, keepdims))
+    with name_scope(name, "reduce_std", [input_tensor]):
+        return build("Sqrt", reduce_variance(input_tensor, axis, keepdims))

@@ -260,7 +260,7 @@ def test_variance_and_deviation():
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     assert tf.Session().run(tf.math.reduce_variance([[1, 2, 6], [3, 9, 5]], 1)).tolist() == [4, 6]
-    with pytest.raises(TypeError, match=r"(?s)Input must be either real or complex.*bool for reduce_variance"):
+    with pytest.raises(TypeError, match="parameter 'input' has DataType bool not in list of allowed values"):
         tf.math.reduce_variance([True, False])
 
 

@@ -1,5 +1,7 @@
 """Calls of public functions by name, which run with TensorFlow 1.15 and here."""
 
+import numpy as np
+
 SHAPES = {
     "image": [12, 10, 3],
     "any size": [None, None, 3],
@@ -264,9 +266,46 @@ def loops(tf):
     return found
 
 
+def reductions(tf):
+    """Functions that reduce, or take rows of, what is not a tensor yet."""
+    values = {
+        "a variable": lambda: tf.get_variable("v", [3, 2]),
+        "a resource": lambda: tf.get_variable("v", [3, 2], use_resource=True),
+        "a list": lambda: [[1.0, 2.0], [3.0, 4.0]],
+        "a list of tensors": lambda: [tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [])],
+        "an array": lambda: np.ones([3, 2], np.float32),
+        "a number": lambda: 3.0,
+        "a tensor": lambda: tf.placeholder(tf.float32, [3, 2]),
+        "any tensor": lambda: tf.placeholder(tf.float32, None),
+    }
+    functions = {
+        "reduce_sum": tf.reduce_sum,
+        "reduce_mean": tf.reduce_mean,
+        "reduce_max, kept": lambda x: tf.reduce_max(x, keepdims=True),
+        "reduce_sum of an axis": lambda x: tf.reduce_sum(x, -1),
+        "reduce_logsumexp": tf.reduce_logsumexp,
+        "count_nonzero": tf.count_nonzero,
+        "reduce_euclidean_norm": tf.math.reduce_euclidean_norm,
+        "reduce_variance": tf.math.reduce_variance,
+        "reduce_std": tf.math.reduce_std,
+        "norm": tf.norm,
+        "norm of order 1": lambda x: tf.norm(x, 1),
+    }
+    found = {
+        f"{name} of {kind}": lambda f=function, v=value: f(v())
+        for name, function in functions.items()
+        for kind, value in values.items()
+        if not ("an axis" in name and kind == "a number")
+    }
+    for kind in ("a variable", "a resource", "a tensor"):
+        found[f"gather of {kind}"] = lambda v=values[kind]: tf.gather(v(), [0, 1])
+        found[f"embedding_lookup of {kind}"] = lambda v=values[kind]: tf.nn.embedding_lookup(v(), [0, 1])
+    return found
+
+
 def cases(tf):
     """All of them."""
-    found = {**calls(tf), **loops(tf)}
+    found = {**calls(tf), **loops(tf), **reductions(tf)}
     for name, function in images(tf).items():
         for shape_name, shape in SHAPES.items():
             for kind in (tf.float32, tf.uint8):

@@ -1,6 +1,9 @@
 """Record which operations TensorFlow makes for optimizers, averages, decays and clipping, and which values they give.
 
-Run with an interpreter that has TensorFlow: `python tools/golden/training/training.py tests/golden/training.json`.
+Run with an interpreter that has TensorFlow 1.15: `python tools/golden/training/training.py tests/golden/training.json`.
+TensorFlow 2's interface of version 1 gives the same values, and other operations in three places: FTRL's sums start
+from an initialiser of their own, a sparse step on a resource variable multiplies with the optimizer's rate as a tensor,
+and a reduction over all axes of a variable or an array has its axes as a constant.
 A case is a program that uses `tf`, `np`, the default graph `g`, `out`, to which it appends, and these:
 `error(f)`: the name of the class of what `f()` raises, or what it returns;
 `values(fetches, feeds={})`: the values of a list of tensors, in the case's session, as nested lists;
@@ -34,7 +37,7 @@ OPTIMIZERS = {
     "ProximalGradientDescent": "ProximalGradientDescentOptimizer(0.1, 0.05, 0.1)",
     "ProximalAdagrad": "ProximalAdagradOptimizer(0.3, 0.2, 0.05, 0.1)",
 }
-# What later versions of TensorFlow add to FTRL for an argument `beta` that is 0 here.
+# What versions of TensorFlow after 1.15 add to FTRL for an argument `beta` that is 0 here.
 ADDED = re.compile(r"(Ftrl|F)/((Maximum|mul|truediv|add|beta)(/[xy])?|l2_regularization_strength)")
 VARIABLES = ("VariableV2", "VarHandleOp")
 LOSSES = {
@@ -67,11 +70,13 @@ follow(train, tf.global_variables(), [1, 2, 5])
 """
 
 CASES = {
-    f"{name} {kind} {'resource' if resource else 'ref'}": OPTIMIZER % (resource, resource, LOSSES[kind].strip(), call)
-    for name, call in OPTIMIZERS.items()
-    for kind in LOSSES
-    for resource in (False, True)
-} | {
+    **{
+        f"{name} {kind} {'resource' if resource else 'ref'}": OPTIMIZER
+        % (resource, resource, LOSSES[kind].strip(), call)
+        for name, call in OPTIMIZERS.items()
+        for kind in LOSSES
+        for resource in (False, True)
+    },
     "minimize": """
 for resource in (False, True):
     with tf.variable_scope("resource" if resource else "ref", use_resource=resource):
@@ -477,6 +482,5 @@ if __name__ == "__main__":
             try:
                 rows.append(json.dumps(name) + ": " + json.dumps({"source": source, **run(source, tensorflow, numpy)}))
             except Exception as problem:
-                problem.add_note(f"in the case {name!r}")
-                raise
+                raise RuntimeError(f"in the case {name!r}") from problem
         file.write("{\n" + ",\n".join(rows) + "\n}\n")
