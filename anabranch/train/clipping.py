@@ -13,6 +13,7 @@ from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.indexed_slices import IndexedSlices
 from anabranch.core.graph.random_seed import count_more, counted_as
 from anabranch.core.graph.tensor import Tensor
+from anabranch.core.values import dtypes
 
 
 def _values(tensor: Any) -> Any:
@@ -99,7 +100,10 @@ def global_norm(t_list: Any, name: str | None = None) -> Any:
             values = _values(t)
             with builder.colocate_with(values):
                 halves.append(build("L2Loss", values))
-        total = build("Sum", build("Pack", halves), [0])
+        if halves:
+            total = build("Sum", build("Pack", halves), [0])
+        else:  # the norm of nothing is zero
+            total = build("Sum", convert.constant([], dtypes.float32, name="stack"), [0])
         two = convert.constant(2.0, total.dtype)
         return build("Sqrt", build("Mul", total, two), name="global_norm")
 

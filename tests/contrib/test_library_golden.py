@@ -28,6 +28,7 @@ _spec.loader.exec_module(library)
 
 # Cases whose names of operations differ on purpose: case -> reason.
 OTHER_OPS = {
+    "optimizers.FtrlOptimizer": "its sums start from constants, as in TensorFlow 1.15",
     **{f"tf.layers.{name}": "an inner scope less" for name in ("average_pooling1d", "max_pooling1d")},
     "tf.layers.separable_conv1d": "the bias is added last",
     "metrics:recall_at_precision_strict": "there is no conditional on the way",

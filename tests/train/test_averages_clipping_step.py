@@ -110,6 +110,14 @@ def test_averages_norms_of_doubles(session):
     np.testing.assert_allclose(session.run(tf.clip_by_average_norm(x, 1.0)), [1.2, 1.6], rtol=1e-12)
 
 
+def test_the_norm_of_nothing_is_zero():
+    """As in TensorFlow 1.15.5, for gradients that are all None."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        clipped, norm = tf.clip_by_global_norm([None, None], 1.0)
+        assert clipped == [None, None]
+        assert session.run(norm) == 0.0
+
+
 @pytest.mark.parametrize("function", [tf.global_norm, lambda t: tf.clip_by_global_norm(t, 1.0)])
 def test_norms_want_a_list(function):
     with pytest.raises(TypeError, match=r"t_list should be a sequence\nGiven: Tensor\nExpected: a list"):

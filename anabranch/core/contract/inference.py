@@ -44,6 +44,8 @@ class ShapeContext:
     """Whether operands are values: the shape of a resource is then that of what is behind it."""
     runs = False
     """Whether the op is about to run, and does not merely stand in a graph; see ``stricter_when_run``."""
+    added = False
+    """Whether the op is being added to a graph, where TensorFlow refuses some shapes that its kernels take."""
 
     def __init__(
         self, definition: OpDefinition, attrs: dict[str, Any], tensors: Sequence[Any], input_shapes: list[RawShape]
@@ -191,6 +193,14 @@ def infer(definition: OpDefinition, context: ShapeContext, count: int) -> list[R
             f"return a list with one raw shape per output"
         )
     return result
+
+
+class AddedShapes(ShapeContext):
+    """What the rules of an op may ask that is being added to a graph."""
+
+    __slots__ = ()
+
+    added = True
 
 
 def _check_ranks(definition: OpDefinition, context: ShapeContext) -> None:

@@ -321,7 +321,7 @@ class Graph(GraphScopes):
     _last_handles: dict[int, Any] | None = None
 
     def _infer(self, op: Operation, count: int) -> list[Any]:
-        context = inference.ShapeContext(op.definition, op._attrs, op._inputs, [t._shape for t in op._inputs])
+        context = inference.AddedShapes(op.definition, op._attrs, op._inputs, [t._shape for t in op._inputs])
         try:
             raw = inference.infer(op.definition, context, count)
         except (ValueError, TypeError) as problem:

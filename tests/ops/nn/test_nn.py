@@ -457,7 +457,7 @@ def test_top_k_of_rows():
         ),
         (
             lambda: tf.nn.conv2d(IMAGES, np.ones((7, 7, 3, 1), "f"), 1, "VALID"),
-            "Negative dimension size caused by subtracting 7 from 5",
+            "Negative dimension size caused by subtracting 7 from 6",
         ),
         (lambda: tf.nn.conv2d(IMAGES, FILTER, [2, 1, 1, 1], "SAME"), "1 for batch and channels"),
         (lambda: tf.nn.conv2d(IMAGES, FILTER, 1, "FULL"), "padding='FULL'"),
@@ -479,6 +479,15 @@ def test_top_k_of_rows():
             "for data_format='NHWC' only",
         ),
         (lambda: tf.nn.max_pool(IMAGES, 7, 1, "VALID"), "Negative dimension size caused by subtracting 7 from"),
+        (
+            lambda: tf.nn.conv2d(IMAGES, np.ones((7, 3, 3, 1), "f"), [1, 2, 2, 1], "VALID"),
+            r"subtracting 7 from 6 for 'Conv2D.*' \(op: 'Conv2D'\)",
+        ),
+        (lambda: tf.nn.avg_pool(IMAGES, 6, 1, "VALID"), "Negative dimension size caused by subtracting 6 from 5"),
+        (
+            lambda: tf.nn.depthwise_conv2d(IMAGES, np.ones((6, 6, 3, 1), "f"), [1, 1, 1, 1], "VALID"),
+            "Negative dimension size caused by subtracting 6 from 5",
+        ),
         (lambda: tf.nn.bias_add(IMAGES, [1.0, 2.0]), "one bias per channel"),
         (lambda: tf.nn.bias_add(IMAGES, [1.0, 2, 3], data_format="HWC"), "data_format must be of the form"),
         (lambda: tf.nn.depthwise_conv2d(IMAGES, FILTER[:, :, :2], [1, 1, 1, 1], "SAME"), "an input of 3 channels"),
@@ -491,6 +500,20 @@ def test_what_does_not_fit_is_refused_when_built(make, text):
         make()
     assert "Expected: " in str(caught.value)
     assert "Instead: " in str(caught.value)
+
+
+@pytest.mark.parametrize("tier", ["compiled", "interpreted"])
+def test_a_step_takes_a_window_one_larger_than_what_is_fed_for_one_without_positions(tier):
+    """As TensorFlow 1.15.5 does: only a graph refuses what does not fit by less than a stride."""
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+        x = tf.placeholder(tf.float32, [None, None, None, 3])
+        weights = tf.ones([3, 3, 3, 1])
+        y = tf.nn.conv2d(x, weights, [1, 1, 1, 1], "VALID")
+        fetches = [y, tf.nn.max_pool(x, [1, 3, 3, 1], [1, 2, 2, 1], "VALID"), tf.gradients(y, weights)[0]]
+        convolved, pooled, gradient = session.run(fetches, {x: np.ones((1, 2, 2, 3))})
+        assert convolved.shape == (1, 0, 0, 1)
+        assert pooled.shape == (1, 0, 0, 3)
+        np.testing.assert_array_equal(gradient, np.zeros((3, 3, 3, 1)))
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,12 @@ def output_size(
     dilation: int = 1,
     padding: str = "VALID",
     explicit: tuple[int, int] = (0, 0),
+    whole: bool = False,
 ) -> int | None:
     """Number of positions of a window; None if a size is unknown.
+
+    A step takes a window that is larger by less than a stride for one without positions, as TensorFlow's does; a graph
+    (``whole``) refuses all that do not fit.
 
     Raises:
         ValueError: the window does not fit.
@@ -102,7 +106,7 @@ def output_size(
     extent = (window - 1) * dilation + 1
     padded = size + sum(explicit) if padding == "EXPLICIT" else size
     out = (padded - extent + stride) // stride
-    if out < 0:
+    if out < 0 or (whole and extent > padded):
         raise ValueError(
             f"Negative dimension size caused by subtracting {extent} from {padded}\n"
             + errors.message(
@@ -161,12 +165,14 @@ def output_sizes(c: Any, sizes: Sequence[int | None], windows: Sequence[int | No
     pairs = explicit_pairs(attrs) or ((0, 0),) * len(sizes)
     try:
         return tuple(
-            output_size(size, window, stride, dilation, attrs["padding"], pair)
+            output_size(size, window, stride, dilation, attrs["padding"], pair, whole=c.added)
             for size, window, stride, dilation, pair in zip(sizes, windows, strides, dilations, pairs, strict=True)
         )
     except ValueError as problem:
         first, _, details = str(problem).partition("\n")
-        raise ValueError(f"{first} for op type {c.definition.type_name!r}\n{details}") from None
+        if not c.added:  # a graph says itself which op it is
+            first = f"{first} for op type {c.definition.type_name!r}"
+        raise ValueError(f"{first}\n{details}") from None
 
 
 def check_attrs(c: Any, rank: int, *names: str) -> None:
