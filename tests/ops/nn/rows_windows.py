@@ -135,7 +135,6 @@ CONVOLUTIONS = [
     ((1, 4, 4, 3), (3, 3, 1, 6), {"strides": [1, 2, 2, 1], "padding": "SAME"}),
     ((2, 3, 4, 3), (1, 1, 3, 2), {"strides": [1, 2, 2, 1], "padding": "VALID"}),
     ((0, 3, 3, 2), (2, 2, 2, 2), {"strides": [1, 1, 1, 1], "padding": "SAME"}),
-    ((1, 1, 2, 1), (2, 3, 1, 1), {"strides": [1, 1, 1, 1], "padding": "VALID"}),
 ]
 VOLUMES = [
     ((1, 3, 4, 3, 2), (2, 3, 2, 2, 2), {"strides": [1, 1, 1, 1, 1], "padding": "SAME"}),

@@ -162,6 +162,7 @@ class _Known:
         vectors = [c.vector(name) for name in ("ksize", "strides")]
         self.known = all(value is not None and None not in value for value in vectors)
         self.attrs = _with_windows(c.attrs, *vectors) if self.known else c.attrs
+        self.added = c.added
 
 
 _V2_FORMAT = {"padding": String(allowed="SAME VALID")}
