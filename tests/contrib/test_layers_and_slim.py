@@ -68,6 +68,32 @@ def test_values():
             np.testing.assert_allclose(session.run(tf.global_variables()[1]), 0.1 * rows.mean(0), rtol=1e-4)
 
 
+def test_a_layers_regularizer_comes_on_top_of_its_scopes():
+    """Names and number of losses as in TensorFlow 1.15.5, where a layer's own does not take the place of the scope's."""
+    layers = tf.contrib.layers
+    with tf.Graph().as_default(), tf.Session() as session:
+        with tf.variable_scope("net", regularizer=layers.l2_regularizer(0.5), initializer=tf.ones_initializer()):
+            ones = tf.ones_initializer()
+            own = layers.l1_regularizer(0.25)
+            layers.fully_connected(tf.ones([2, 3]), 4, weights_initializer=ones, weights_regularizer=own)
+            layers.conv2d(tf.ones([1, 4, 4, 1]), 2, 3, biases_initializer=ones, biases_regularizer=own)
+        with tf.variable_scope("cut", partitioner=tf.fixed_size_partitioner(2)):
+            layers.fully_connected(tf.ones([2, 4]), 4, weights_regularizer=own)
+        losses = tf.losses.get_regularization_losses()
+        assert [loss.name for loss in losses] == [
+            "net/fully_connected/weights/Regularizer/l2_regularizer:0",
+            "net/fully_connected/kernel/Regularizer/l1_regularizer:0",
+            "net/fully_connected/biases/Regularizer/l2_regularizer:0",
+            "net/Conv/weights/Regularizer/l2_regularizer:0",
+            "net/Conv/biases/Regularizer/l2_regularizer:0",
+            "net/Conv/bias/Regularizer/l1_regularizer:0",
+            "cut/fully_connected/kernel/Regularizer/l1_regularizer:0",
+            "cut/fully_connected/kernel/Regularizer_1/l1_regularizer:0",
+        ]
+        session.run(tf.global_variables_initializer())
+        assert session.run([*losses[:3], *losses[4:6]]) == [3.0, 3.0, 0.0, 0.5, 0.5]
+
+
 def test_regularizers_and_initializers():
     layers = tf.contrib.layers
     w = tf.constant([1.0, -2.0])

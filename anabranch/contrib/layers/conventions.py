@@ -34,13 +34,20 @@ def renamed(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) ->
 
 
 def regularizer_of(layer_name: str, regularizer: Any) -> Any:
-    """A regularizer whose loss has the name that the variable has in ``tf.layers``: ``Conv/kernel/Regularizer``."""
+    """A regularizer whose loss has the name that the variable has in ``tf.layers``: ``Conv/kernel/Regularizer``.
+
+    As there, it comes on top of the variable scope's own regularizer, and does not take its place.
+    """
     if regularizer is None:
         return None
     scope = tf.get_default_graph().get_name_scope()
+    around = tf.get_variable_scope().regularizer
 
     def regularize(variable: Any) -> Any:
-        with tf.name_scope(f"{scope}/{layer_name}/Regularizer/"):
+        loss = None if around is None else around(variable)
+        if loss is not None:
+            tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, loss)
+        with tf.name_scope(f"{scope}/"), tf.name_scope(f"{layer_name}/Regularizer"):
             return regularizer(variable)
 
     return regularize
