@@ -69,7 +69,7 @@ def test_values():
 
 
 def test_a_layers_regularizer_comes_on_top_of_its_scopes():
-    """Names and number of losses as in TensorFlow 1.15.5, where a layer's own does not take the place of the scope's."""
+    """As in TensorFlow 1.15.5, with its names: a layer's own does not take the place of the scope's."""
     layers = tf.contrib.layers
     with tf.Graph().as_default(), tf.Session() as session:
         with tf.variable_scope("net", regularizer=layers.l2_regularizer(0.5), initializer=tf.ones_initializer()):
