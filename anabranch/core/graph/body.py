@@ -64,7 +64,7 @@ class Body:
         self.free = False
         """Whether it is held by an op that has run, and not by one of the graph."""
         self.created = 0
-        """Of such a function, how many operations have been made in it."""
+        """Of such a function, or a branch or loop in it, how many operations have been made in it."""
         self.shared = False
         """Whether calls of one function hold it together; see :mod:`anabranch.core.graph.shared_bodies`."""
         self.function: NamedAttrs | None = None
@@ -78,6 +78,18 @@ class Body:
     def by_value(self) -> bool:
         """Whether it captures what a variable holds when the owner runs, not the variable."""
         return self.called is self
+
+    @property
+    def counting(self) -> Body:
+        """The body whose count of operations seeds take in this one, which is in a function that a kernel calls.
+
+        In TensorFlow the function is a graph of its own, and so is each branch, condition and body of a loop in it.
+        """
+        body = self
+        while body is not body.called and not body.of_control_flow:
+            assert body.parent is not None
+            body = body.parent
+        return body
 
     @property
     def is_root(self) -> bool:

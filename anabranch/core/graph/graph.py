@@ -142,9 +142,9 @@ class Graph(GraphScopes):
 
         A function that a kernel calls has a count of its own, as in TensorFlow, where it is a graph of its own.
         """
-        called = self.current_body.called
-        if called is not None:
-            return called.created
+        body = self.current_body
+        if body.called is not None:
+            return body.counting.created
         return len(self._operations) - self._uncounted + len(self._entered())
 
     @property
@@ -164,11 +164,11 @@ class Graph(GraphScopes):
 
     def _count(self, number: int) -> None:
         with self._lock:
-            called = self.current_body.called
-            if called is None:
+            body = self.current_body
+            if body.called is None:
                 self._uncounted -= number
             else:
-                called.created += number
+                body.counting.created += number
 
     @property
     def finalized(self) -> bool:
@@ -307,7 +307,7 @@ class Graph(GraphScopes):
             self._operations.append(op)
             body.operations.append(op)
             if body.called is not None:
-                body.called.created += 1
+                body.counting.created += 1
                 self._uncounted += 1
             self._by_name[name] = op
             for tensor in inputs:

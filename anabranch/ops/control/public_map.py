@@ -16,7 +16,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.graph.random_seed import count_more
+from anabranch.core.graph.random_seed import count_more, in_function
 from anabranch.core.graph.sparse_tensor import SparseTensor
 from anabranch.core.values import nest
 from anabranch.ops.control.bodies import told
@@ -191,7 +191,7 @@ def map_fn(
                 "dtype" if dtype is not None else "elems",
                 "dtype=<a structure like the value of fn>",
             )
-            count_more(-isinstance(rows.count, Tensor))  # the count comes in once
+            count_more(-(isinstance(rows.count, Tensor) and not in_function()))  # the count comes in once
             return i + 1, [array.write(i, value) for array, value in zip(arrays_so_far, values, strict=True)]
 
         _, arrays_filled = while_loop(
@@ -295,7 +295,7 @@ def scan(
                 "initializer=<a structure like the value of fn>",
             )
             arrays_so_far = [array.write(i, value) for array, value in zip(arrays_so_far, leaves, strict=True)]
-            count_more(-(isinstance(rows.count, Tensor) and not reverse))
+            count_more(-(isinstance(rows.count, Tensor) and not reverse and not in_function()))
             return (i - 1 if reverse else i + 1), leaves, arrays_so_far
 
         if reverse:
@@ -365,7 +365,7 @@ def _fold(
                 "initializer" if initializer is not None else "elems",
                 "initializer=<a structure like the value of fn>",
             )
-            count_more(0 if reverse else -isinstance(rows.count, Tensor))
+            count_more(0 if reverse or in_function() else -isinstance(rows.count, Tensor))
             return (at if reverse else i + 1), leaves
 
         _, folded = while_loop(

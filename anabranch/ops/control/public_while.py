@@ -118,8 +118,8 @@ def while_loop(
                 named_output(output, "Exit", first_number + place)
                 for place, output in enumerate(op._outputs[OWN : OWN + count])
             ]
-        if in_function():  # the loop, what counts it, and each of its results
-            counted.set(1 + 2 + len(op._outputs))
+        if in_function():  # the loop, what counts it and its limit, and each of its results
+            counted.set(1 + 1 + (not isinstance(maximum_iterations, Tensor)) + len(op._outputs))
         packed = composites.pack(builder.result, outputs)
         single = count == 1 and not return_same_structure and isinstance(packed, (list, tuple))
         return packed[0] if single else packed
@@ -272,7 +272,7 @@ class _Builder:
         condition, loop = graph.new_body("while_cond"), graph.new_body("while_body")
         condition.of_control_flow = loop.of_control_flow = True
         self._build_condition(condition, limit)
-        self._build_body(loop, most)
+        self._build_body(loop, most, condition)
         both = len(condition.captures.keys() & loop.captures.keys())  # captured once
         with counted_as(self.count - both, captures=False):  # next values; exits are made of what is returned
             captured = body_ops.line_up([condition, loop])
@@ -316,7 +316,9 @@ class _Builder:
 
     def _build_condition(self, body: Body, limit: Tensor | None) -> None:
         with self.graph.building(body):
-            with counted_as(2 * (limit is not None)):  # the limit, captured, and the comparison with it
+            limited = limit is not None
+            # The limit, captured, and the comparison with it; in a function the arguments, and the comparison.
+            with counted_as(2 + len(self.tensors) + limited if in_function() else 2 * limited):
                 arguments = self._arguments(body, limit)
             returned = self._call(self.cond, arguments)
             told_as = f"cond {told(self.cond)}\ncalled at {self.site}"
@@ -343,15 +345,20 @@ class _Builder:
                 )
             pred = local(body, pred)
             if limit is not None:
-                with counted_as(1):
+                with counted_as(0 if in_function() else 1):
                     pred = build("LogicalAnd", build("Less", body.args[0], body.args[1]), pred)
             body.outputs = [pred]
 
-    def _build_body(self, body: Body, most: Tensor) -> None:
+    def _build_body(self, body: Body, most: Tensor, condition: Body) -> None:
         with self.graph.building(body):
             # The condition of the loop, and for each variable what it goes through and its value; the counter's next.
-            with counted_as(1 + 2 * self.count + 2 * (self.count > len(self.tensors))):
+            number = 1 + 2 * self.count + 2 * (self.count > len(self.tensors))
+            if in_function():  # what it takes: the arguments, and what the condition has captured
+                number = 2 + len(self.tensors)
+            with counted_as(number):
                 arguments = self._arguments(body, most)
+                for outer in condition.captures if in_function() else ():
+                    body.capture(outer)
                 counter = build("AddV2", body.args[0], constant(1, dtypes.int32, name="one"), name="next_counter")
             returned = self._call(self.body, arguments)
             self.result = self._checked(returned)

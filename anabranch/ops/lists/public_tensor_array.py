@@ -32,7 +32,7 @@ from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import control_dependencies, name_scope
-from anabranch.core.graph.random_seed import count_more, counted_as
+from anabranch.core.graph.random_seed import count_more, counted_as, in_function
 from anabranch.core.values import dtypes, shapes
 from anabranch.core.values.dtypes import DType
 from anabranch.core.values.shapes import RawShape
@@ -131,7 +131,7 @@ class TensorArray:
             count = convert_to_tensor(size, dtypes.int32, name="size")
             known = inference.partial_value(count)
             self._size = int(known) if isinstance(known, np.ndarray) and known.ndim == 0 else count
-            with counted_as(1):
+            with counted_as(1 + in_function()):  # there with the shape of elements, as all that follow
                 self._flow = build(
                     "TensorListReserve", shape_operand(shape), count, element_dtype=self._dtype, name=scope
                 )
@@ -216,7 +216,7 @@ class TensorArray:
     def _enter(self) -> None:
         """Count the handle, which comes into a loop or a branch of TensorFlow's beside the flow; for seeds."""
         place = _place()
-        if place is not None and place.of_control_flow and place not in self._entered:
+        if place is not None and place.of_control_flow and place not in self._entered and place.called is None:
             self._entered.add(place)
             count_more(1)
 
@@ -226,7 +226,7 @@ class TensorArray:
         with name_scope(name, "TensorArrayRead", [self._flow, index]):
             position = convert_to_tensor(index, dtypes.int32, name="index")
             self._enter()
-            with counted_as(1):
+            with counted_as(1 + in_function()):
                 value = self._get(position)
             if self._clear_after_read:
                 value = self._once(value, position)
@@ -310,7 +310,7 @@ class TensorArray:
     # -- all at once --------------------------------------------------------------------------------------------------
     def stack(self, name: str | None = None) -> Tensor:
         """All elements, which have one shape, as one tensor ``[size, *element]``."""
-        with name_scope(name, "TensorArrayStack", [self._flow]), counted_as(5):
+        with name_scope(name, "TensorArrayStack", [self._flow]), counted_as(2 if in_function() else 5):
             value = build(
                 "TensorListStack",
                 self._flow,
@@ -326,7 +326,7 @@ class TensorArray:
         """The elements at ``indices``, which have one shape, as one tensor."""
         with name_scope(name, "TensorArrayGather", [self._flow, indices]):
             places = convert_to_tensor(indices, dtypes.int32, name="indices")
-            with counted_as(1):
+            with counted_as(1 + in_function()):
                 return build(
                     "TensorListGather",
                     self._flow,
@@ -364,7 +364,7 @@ class TensorArray:
         """The array with the rows of ``value`` as its elements."""
         with name_scope(name, "TensorArrayUnstack", [self._flow, value]):
             rows = self._converted(value)
-            with counted_as(9):  # the number of rows, and their numbers
+            with counted_as(2 if in_function() else 9):  # the number of rows, and their numbers
                 return self._like(self._rows_flow(rows))
 
     def _rows_flow(self, rows: Tensor) -> Tensor:

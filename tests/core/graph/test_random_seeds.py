@@ -142,6 +142,62 @@ def test_default_seeds_in_functions_of_datasets(name):
     assert counted == [number]
 
 
+def u():
+    return tf.random_uniform([])
+
+
+def once(body, *more, condition=lambda k, *_: k < 1, **options):
+    return tf.while_loop(condition, lambda k, *rest: (k + 1, *body(*rest)), [0, 0.0, *more], **options)
+
+
+DRAWN_INSIDE = {
+    "cond": (lambda i: tf.cond(i > 0, u, lambda: u() + 1), [3, 3], 5),
+    "a draw behind": (lambda i: (tf.cond(i > 0, u, u), u()), [3, 3, 8], 12),
+    "cond with a capture": (lambda i: tf.cond(i > 0, lambda: tf.cast(i, tf.float32) + u(), lambda: 0.0), [5], 5),
+    "cond in a cond": (lambda i: tf.cond(i > 0, lambda: tf.cond(i > 1, u, u), lambda: 1.0), [3, 3], 5),
+    "case": (lambda i: tf.case([(i > 0, u)], default=u), [3, 3], 5),
+    "while": (lambda i: once(lambda a: [u()]), [9], 10),
+    "while of three": (lambda i: once(lambda a, b: [u(), b], 1.0), [10], 12),
+    "while with a limit": (lambda i: once(lambda a: [u()], maximum_iterations=3), [9], 10),
+    "while with a capture": (lambda i: once(lambda a: [tf.cast(i, tf.float32) + u()]), [11], 11),
+    "while whose condition captures": (
+        lambda i: once(lambda a: [u()], condition=lambda k, a: k <= tf.cast(i, tf.int32)),
+        [10],
+        11,
+    ),
+    "while whose condition draws": (lambda i: once(lambda a: [u()], condition=lambda k, a: u() < 0), [7, 9], 10),
+    "map_fn": (lambda i: tf.map_fn(lambda j: u(), tf.range(1), dtype=tf.float32), [10], 24),
+    "map_fn of two": (lambda i: tf.map_fn(lambda j: u(), (tf.range(1), tf.ones([1, 2])), tf.float32), [13], 31),
+    "map_fn to two": (lambda i: tf.map_fn(lambda j: (u(), u()), tf.range(1), (tf.float32,) * 2), [11, 18], 30),
+    "map_fn of any number": (
+        lambda i: tf.map_fn(lambda j: u(), tf.range(tf.cast(i, tf.int32) + 1), dtype=tf.float32),
+        [11],
+        29,
+    ),
+    "scan": (lambda i: tf.scan(lambda a, j: u(), tf.range(1), initializer=0.0), [11], 26),
+    "foldl": (lambda i: tf.foldl(lambda a, j: u(), tf.range(1), initializer=0.0), [10], 20),
+    "foldr": (lambda i: tf.foldr(lambda a, j: u(), tf.range(1), initializer=0.0), [12], 20),
+}
+"""By what is drawn in functions of datasets: seeds there, and the operations that the function then counts."""
+
+
+@pytest.mark.parametrize("name", DRAWN_INSIDE)
+def test_branches_and_loops_in_functions_of_datasets_count_by_themselves(name):
+    call, inside, behind = DRAWN_INSIDE[name]
+    counted = []
+
+    def function(i):
+        call(i)
+        counted.append(tf.get_seed(None)[1])
+        return i
+
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(1)
+        tf.data.Dataset.range(1).map(function)
+        drawn = [op.get_attr("seed2") for op in graph.get_operations() if op.type == "RandomUniform"]
+    assert (sorted(drawn), counted) == (sorted(inside), [behind])
+
+
 FIXED, PADDED = tf.FixedLenFeature, tf.FixedLenSequenceFeature
 FEATURES = {
     "fixed": ({"a": FIXED([], tf.int64), "b": FIXED([2], tf.float32)}, 3, 10),
