@@ -26,6 +26,7 @@ from anabranch.core.live_set import LiveSet
 from anabranch.runtime import fetching, partial_run, pipeline, session_tensors
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.state.slots import DEFAULT_CONTAINER
 from anabranch.runtime.watching import Watcher
 from anabranch.runtime.worker import LocalStep, OnToken, RegisteredStep, Worker
 from anabranch.xla import program as programs
@@ -550,8 +551,8 @@ class Session(BaseSession):
 
     @staticmethod
     def reset(target: str, containers: Iterable[str] | None = None, config: Any = None) -> None:
-        """Clear the given containers (all if None): on all tasks of a target's cluster, or, for the target '', in every
-        live session of this process.
+        """Clear the given containers, or the default one, which holds what was made in no ``tf.container``: on all
+        tasks of a target's cluster, or, for the target '', in every live session of this process.
         """
         if isinstance(containers, (str, bytes)):
             raise TypeError("containers must be a list of strings")
@@ -560,7 +561,7 @@ class Session(BaseSession):
             return
         for session in _sessions:
             if not session._target:
-                session._manager.clear(containers)
+                session._manager.clear(containers or [DEFAULT_CONTAINER])
 
 
 @public("InteractiveSession")

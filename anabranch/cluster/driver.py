@@ -145,8 +145,8 @@ class ClusterWorker:
         return [self._bound, self._registered]
 
     def devices_of_tasks(self) -> list[str]:
-        """Names of the devices of the tasks that the session may use."""
-        return [f"{name}/device:CPU:0" for name in self.peers]
+        """Names of the devices of the tasks that the session may use, its own first."""
+        return [f"{name}/device:CPU:0" for name in sorted(self.peers, key=lambda name: name != self.task)]
 
     @property
     def leaving(self) -> list[str]:
@@ -294,7 +294,7 @@ class ClusterWorker:
         self._registered.close()
 
     def reset(self, containers: Any) -> None:
-        """Clear containers on all tasks; all containers if none is named."""
+        """Clear containers on all tasks, the default one if none is named."""
         for peer in self.peers.values():
             peer.open()
             peer.reset([c.decode() if isinstance(c, bytes) else c for c in containers or ()])

@@ -44,6 +44,7 @@ from anabranch.core.protos.config_pb2 import ConfigProto, RunMetadata
 from anabranch.core.values import spare_arrays
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.state.resources import ResourceManager
+from anabranch.runtime.state.slots import DEFAULT_CONTAINER
 from anabranch.runtime.worker import OnToken, RegisteredStep, Worker
 from anabranch.train.cluster_spec import ClusterSpec
 from anabranch.xla import engine
@@ -240,7 +241,7 @@ class Task:
         return here
 
     def reset(self, containers: Sequence[str]) -> None:
-        """Clear containers of the shared resources, all if none is named, and close all sessions."""
+        """Clear containers of the shared resources, the default one if none is named, and close all sessions."""
         with self._lock:
             ended, self._sessions = dict(self._sessions), {}
             holds, self._holds = list(self._holds.values()), {}
@@ -250,7 +251,7 @@ class Task:
             self.rounds.leave(session, True)
         for hold in holds:
             hold.set()
-        self.manager.clear(containers or None)
+        self.manager.clear(containers or [DEFAULT_CONTAINER])
 
     # ---------------------------------------------------------------------------------------------------------- pieces
     def register(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from anabranch.core import errors
@@ -15,9 +16,15 @@ from anabranch.train.device_setter import replica_device_setter
 class _OfTask(StrategyExtended):
     experimental_between_graph = True
 
-    def __init__(self, strategy: Any, task_type: str | None, task_id: int | None) -> None:
+    def __init__(self, strategy: Any, servers: Sequence[str], task_type: str | None, task_id: int | None) -> None:
         super().__init__(strategy)
+        self._servers = tuple(servers)
         self._is_chief = task_type in (None, "chief", "master") or (task_type == "worker" and not task_id)
+
+    @property
+    def parameter_devices(self) -> tuple[str, ...]:
+        """The parameter servers."""
+        return self._servers
 
     @property
     def experimental_should_init(self) -> bool:  # type: ignore[override]
@@ -76,7 +83,8 @@ class ParameterServerStrategy(Strategy):
             )
         cluster = ClusterSpec(cluster_spec)
         worker = f"/job:{task_type}/task:{task_id}"
-        extended = _OfTask(self, task_type, task_id)
+        servers = [f"/job:ps/task:{i}" for i in (cluster.task_indices("ps") if "ps" in cluster.jobs else ())]
+        extended = _OfTask(self, servers, task_type, task_id)
         extended._devices = (worker,)
         extended._variable_device = replica_device_setter(worker_device=worker, cluster=cluster)
         self._extended = extended

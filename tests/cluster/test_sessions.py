@@ -167,6 +167,22 @@ def test_reset_clears_containers_by_name(cluster):
             session.run(v)
 
 
+@pytest.mark.parametrize("local", [True, False])
+def test_reset_without_names_clears_what_is_in_no_container(cluster, local):
+    target = "" if local else cluster[0][0].target
+    with tf.Graph().as_default():
+        with tf.container("own"):
+            kept = tf.Variable(1, name="kept")
+        gone = tf.Variable(2, name="gone")
+        session = tf.Session(target)
+        session.run([kept.initializer, gone.initializer])
+        tf.Session.reset(target)
+        with session if local else tf.Session(target) as after:
+            assert after.run(kept) == 1
+            with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized value gone"):
+                after.run(gone)
+
+
 def test_a_read_sees_the_write_that_it_waits_for_on_another_task(cluster):
     workers, _ = cluster
     with tf.device("/job:ps/task:0"):
@@ -253,7 +269,7 @@ def test_a_device_that_is_not_there_or_filtered_away_is_refused(cluster):
             with pytest.raises(tf.errors.InvalidArgumentError, match="Cannot assign a device"):
                 session.run(tensor)
         names = [device.name for device in session.list_devices()]
-        assert names == ["/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0"]
+        assert names == ["/job:worker/replica:0/task:0/device:CPU:0", "/job:ps/replica:0/task:0/device:CPU:0"]
 
 
 def test_ops_are_logged_with_the_devices_of_their_tasks(cluster, capfd):

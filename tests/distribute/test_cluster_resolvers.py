@@ -99,6 +99,7 @@ def test_variables_of_a_parameter_server_strategy_are_on_the_servers(monkeypatch
             assert slot.op.colocation_groups() == v.op.colocation_groups()
             assert loss.device == "/job:worker/task:1"
             assert not strategy.extended.should_checkpoint
+            assert strategy.extended.parameter_devices == ("/job:ps/task:0", "/job:ps/task:1")
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ import numpy as np
 from anabranch.core import conditions, errors, interrupts
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.values.dtypes import DType
-from anabranch.runtime.state.slots import Claim, Layout, RandomCounter, ResourceHandle, Slot, Version
+from anabranch.runtime.state.slots import DEFAULT_CONTAINER, Claim, Layout, RandomCounter, ResourceHandle, Slot, Version
 from anabranch.runtime.state.spare_buffers import Spares
 
 _log = logging.getLogger("anabranch")
@@ -177,8 +177,8 @@ class ResourceManager:
         return RandomCounter(seed & (2**64 - 1), (seed2 & (2**64 - 1)) << 64)
 
     def clear(self, containers: Iterable[str] | None = None) -> None:
-        """Drop the resources of the given containers (all if None or empty)."""
-        chosen = set(containers or ())
+        """Drop the resources of the given containers, all if None. Those outside of any are in ``DEFAULT_CONTAINER``."""
+        chosen = None if containers is None else {container or DEFAULT_CONTAINER for container in containers}
         with self.changed:
             self._times_cleared += 1
             ended = self._dropped(
@@ -186,10 +186,10 @@ class ResourceManager:
                     handle
                     for table in (self._slots, self._objects)
                     for handle in table
-                    if not chosen or (handle.container or "localhost") in chosen or handle.container in chosen
+                    if chosen is None or (handle.container or DEFAULT_CONTAINER) in chosen
                 ]
             )
-            if not chosen:
+            if chosen is None or DEFAULT_CONTAINER in chosen:
                 for counter in self._counters.values():
                     counter.end_layouts()
                 self._counters.clear()

@@ -20,6 +20,9 @@ from anabranch.core.values import dtypes
 from anabranch.core.values.dtypes import DType
 from anabranch.xla import engine
 
+DEFAULT_CONTAINER = "localhost"
+"""The name of the container of resources that were made in no ``tf.container``, as TensorFlow calls it."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ResourceHandle:
@@ -188,7 +191,7 @@ class Slot(_Watched):
                 )
             usual = f"Attempting to use uninitialized value {self.name}\n"
             if any(tensor.dtype == dtypes.resource for tensor in getattr(op, "inputs", ())):
-                container = self.handle.container or "localhost"
+                container = self.handle.container or DEFAULT_CONTAINER
                 usual += (
                     f"Error while reading resource variable {self.name} from Container: {container}. This could mean "
                     f"that the variable was uninitialized. Not found: Resource {container}/{self.name}/"
