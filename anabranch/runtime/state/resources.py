@@ -177,7 +177,7 @@ class ResourceManager:
         return RandomCounter(seed & (2**64 - 1), (seed2 & (2**64 - 1)) << 64)
 
     def clear(self, containers: Iterable[str] | None = None) -> None:
-        """Drop the resources of the given containers, all if None. Those outside of any are in ``DEFAULT_CONTAINER``."""
+        """Drop the resources of the given containers, all if None. Without one they are in ``DEFAULT_CONTAINER``."""
         chosen = None if containers is None else {container or DEFAULT_CONTAINER for container in containers}
         with self.changed:
             self._times_cleared += 1
