@@ -288,9 +288,8 @@ class Application:
         except errors.OpError:
             raise
         except (ValueError, TypeError) as problem:
-            raise errors.InvalidArgumentError(
-                None, self._view_of(inputs), f"{problem} [Op:{self.definition.type_name}]"
-            ) from None
+            text = f"{self._kernel_words(inputs)}{problem} [Op:{self.definition.type_name}]"
+            raise errors.InvalidArgumentError(None, self._view_of(inputs), text) from None
         handles = context.output_handles or None
         if not context.asked.issubset(self._asked):
             self._asked = tuple(sorted({*self._asked, *context.asked}))
@@ -300,6 +299,21 @@ class Application:
             self._accepted.clear()
         form = self._accepted[key] = _Form(handles, self.short_form(inputs))
         return form
+
+    def _kernel_words(self, inputs: Sequence[EagerTensor]) -> str:
+        """What the kernel says, in a line, of operands that the shape rule refuses, as TensorFlow does; or ""."""
+        if not self.host or self.definition.effect.kind != "pure":
+            return ""
+        try:
+            operands = [to_host(tensor._value) for tensor in inputs]
+            kernels.run_on_host(
+                self.definition, operands, self.attrs, EagerContext(self._view_of(inputs), self._worker)
+            )
+        except errors.OpError as problem:
+            return f"{problem.message.partition(chr(10))[0]} [Op:{self.definition.type_name}]\n"
+        except Exception:  # it need not stand what the rule refuses
+            pass
+        return ""
 
     @property
     def asked(self) -> tuple[int, ...]:

@@ -314,7 +314,7 @@ class EagerBuilder(Builder):
             or len(inputs) != len(definition.inputs)
             or not inputs
             or not all(
-                all(type(item) is EagerTensor for item in value)
+                spec.is_list and all(type(item) is EagerTensor for item in value)
                 if _holds_tensors(value)
                 else not spec.is_list and (type(value) is EagerTensor or type(value) in _PLAIN)
                 for spec, value in zip(definition.inputs, inputs, strict=True)

@@ -425,3 +425,59 @@ def test_small_draws_go_by_their_streams():
         first, second = (tf.random.truncated_normal([3, 4]).numpy() for _ in range(2))
         assert first.shape == (3, 4)
         assert (first != second).all()
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda: tf.ones(2) * tf.ones(3), r"^Incompatible shapes: \[2\] vs. \[3\] \[Op:Mul\]\n"),
+        (
+            lambda: tf.matmul(tf.ones((2, 3)), tf.ones((2, 3))),
+            r"^Matrix size-incompatible: In\[0\]: \[2,3\], In\[1\]: \[2,3\] \[Op:MatMul\]\n",
+        ),
+        (
+            lambda: tf.concat([tf.ones((1, 2)), tf.ones((1, 3))], 0),
+            r"^ConcatOp : Dimensions of inputs should match: shape\[0\] = \[1,2\] vs. shape\[1\] = \[1,3\]",
+        ),
+        (lambda: tf.reshape(tf.ones(4), [3]), "^Input to reshape is a tensor with 4 values, but the requested shape"),
+        (lambda: tf.stack([tf.ones(2), tf.ones(3)]), "^Shapes of all inputs must match: values"),
+        (lambda: tf.one_hot([1], -1), r"^depth must be non-negative, got: -1 \[Op:OneHot\]"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_told_in_the_words_of_kernels(function, words):
+    with mode.eager_mode(), pytest.raises(tf.errors.InvalidArgumentError, match=words):
+        function()
+
+
+def test_what_is_no_value_is_refused_by_both_classes():
+    with mode.eager_mode():
+        for kind in (TypeError, ValueError):
+            with pytest.raises(kind, match="Failed to convert object of type"):
+                tf.convert_to_tensor(object())
+        with pytest.raises(TypeError, match="Cannot iterate over a scalar tensor"):
+            iter(tf.constant(1))
+
+
+def test_numbers_of_a_loop_stay_numbers():
+    with mode.eager_mode():
+        seen = []
+
+        def body(i, x):
+            seen.append(type(i))
+            return i + 1, x * 2.0 + i
+
+        i, x = tf.while_loop(lambda i, x: i < 3, body, (0, tf.constant([1.0])))
+        assert set(seen) == {int}
+        assert (i.dtype, int(i)) == (tf.int32, 3)
+        np.testing.assert_array_equal(x.numpy(), [12.0])
+        (pair,) = tf.while_loop(
+            lambda v: v["a"] < 2, lambda v: ({"a": v["a"] + 1},), ({"a": 0},), return_same_structure=True
+        )
+        assert int(pair["a"]) == 2
+
+
+def test_a_list_of_one_tensor_as_an_operand():
+    with mode.eager_mode():
+        x = tf.range(5)
+        for start in range(3):
+            np.testing.assert_array_equal(tf.slice(x, [tf.constant(start)], [2]).numpy(), [start, start + 1])

@@ -145,3 +145,9 @@ def test_an_exported_model_is_an_object_again(keras, eager, tmp_path):
     np.testing.assert_allclose(loaded.serve(x).numpy(), model.predict(x, verbose=0), rtol=1e-6)
     assert (len(loaded.variables), len(loaded.trainable_variables)) == (6, 4)
     assert sorted(loaded.signatures) == ["serve", "serving_default"]
+
+
+def test_old_names_of_constraints():
+    constraints = tf.keras.constraints
+    for name, kind in (("maxnorm", "MaxNorm"), ("nonneg", "NonNeg"), ("unitnorm", "UnitNorm")):
+        assert isinstance(constraints.get(name), getattr(constraints, kind))

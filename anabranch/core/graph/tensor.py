@@ -176,6 +176,11 @@ class Tensor:
 
     def __iter__(self) -> Iterator[Any]:
         if self._shape is None or not self._shape or self._shape[0] is None:
+            if self.has_value:
+                raise TypeError(
+                    "Cannot iterate over a scalar tensor.\n"
+                    + errors.message(f"iteration over tensor {self._label} of shape []", "a vector", "[x]")
+                )
             raise TypeError(
                 "Tensor objects are not iterable when eager execution is not enabled. To iterate over this tensor use "
                 "tf.map_fn.\n"

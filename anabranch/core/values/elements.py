@@ -102,6 +102,10 @@ def acceptance(dtype: DType) -> _Acceptance:
     return _COMPLEXES if dtype.is_complex else _STRINGS
 
 
+class UnsupportedTypeError(TypeError, ValueError):
+    """Refusal of an object that has no value: a ``TypeError`` in graphs, a ``ValueError`` where ops run at once."""
+
+
 def check_kinds(value: Any, types: set[type]) -> None:
     """Refuse leaves that are not values, and strings among numbers."""
     text = any(issubclass(t, (str, bytes)) for t in types)
@@ -120,7 +124,7 @@ def check_kinds(value: Any, types: set[type]) -> None:
                 )
             )
         if not is_text and not isinstance(leaf, (numbers.Complex, np.generic, np.ndarray)) and not is_array_like(leaf):
-            raise TypeError(
+            raise UnsupportedTypeError(
                 f"Failed to convert object of type {type(leaf)} to Tensor. Contents: {shown(leaf)}. "
                 "Consider casting elements to a supported type.\n"
                 + message(

@@ -27,7 +27,7 @@ def _norm(w: Any, axis: Any) -> Any:
     return tf.sqrt(tf.reduce_sum(tf.square(w), axis, True))
 
 
-@registry.add("max_norm")
+@registry.add("max_norm", "maxnorm")
 class MaxNorm(Constraint):
     """Norms of at most ``max_value`` along an axis."""
 
@@ -43,7 +43,7 @@ class MaxNorm(Constraint):
         return {"max_value": self.max_value, "axis": self.axis}
 
 
-@registry.add("non_neg")
+@registry.add("non_neg", "nonneg")
 class NonNeg(Constraint):
     """No negative elements."""
 
@@ -51,7 +51,7 @@ class NonNeg(Constraint):
         return w * tf.cast(w >= 0.0, w.dtype.base_dtype)
 
 
-@registry.add("unit_norm")
+@registry.add("unit_norm", "unitnorm")
 class UnitNorm(Constraint):
     """Norms of 1 along an axis."""
 

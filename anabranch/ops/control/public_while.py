@@ -99,7 +99,7 @@ def while_loop(
         first = map_leaves(lambda leaf: None if leaf is None else as_output(leaf), given)
         builder = _Builder(get_default_graph(), cond, body, first, site)
         if not current_builder().defers:
-            packed = builder.run(_limit(limit, site))
+            packed = builder.run(given, _limit(limit, site))
             single = len(packed) == 1 and not return_same_structure and isinstance(packed, (list, tuple))
             bare = builder.returned_bare or limit is not None  # as in TensorFlow, where Python's own loop runs
             return packed[0] if single and bare else packed
@@ -153,11 +153,17 @@ def _check_arguments(cond: Any, body: Any, loop_vars: Any, parallel_iterations: 
             "No loop variables provided\n"
             + errors.message(f"loop_vars={loop_vars!r}", "at least one variable", "loop_vars=[tf.constant(0)]")
         )
+    if isinstance(parallel_iterations, Tensor) and parallel_iterations.has_value:
+        parallel_iterations = int(parallel_iterations)  # type: ignore[call-overload]
     if not isinstance(parallel_iterations, int) or parallel_iterations < 1:
         raise TypeError(
             "parallel_iterations must be a positive integer.\n"
             + errors.message(f"parallel_iterations={parallel_iterations!r}", "a number of 1 or more", "leave it out")
         )
+
+
+def _listed(structure: Any) -> Any:
+    return list(structure) if isinstance(structure, (list, tuple)) else structure
 
 
 def _limit(value: Any, site: Any) -> Tensor | None:
@@ -302,17 +308,17 @@ class _Builder:
         packed = composites.pack(self.first, arguments)
         return fn(*packed)
 
-    def run(self, limit: Tensor | None) -> Any:
-        """The variables after the loop, run now: Python's own loop over values."""
-        self.result = self.first
+    def run(self, given: Any, limit: Tensor | None) -> Any:
+        """The variables after the loop, run now: Python's own loop over what the program gave, numbers as numbers."""
+        result = given
         most = None if limit is None else int(inference.partial_value(limit))
         count = 0
-        while (most is None or count < most) and bool(unpack_singleton(self.cond(*self.result))):
-            returned = self.body(*self.result)
+        while (most is None or count < most) and bool(unpack_singleton(self.cond(*result))):
+            returned = self.body(*result)
             self.returned_bare = not isinstance(returned, (list, tuple))
-            self.result = self._checked(returned)
+            result = self._structured(returned)
             count += 1
-        return self.result
+        return map_leaves(lambda leaf: None if leaf is None else as_output(leaf), result)
 
     def _build_condition(self, body: Body, limit: Tensor | None) -> None:
         with self.graph.building(body):
@@ -369,28 +375,7 @@ class _Builder:
 
     def _checked(self, returned: Any) -> Any:
         """What the body returned, with tensors as leaves, in a structure like that of the variables."""
-        if not nest.is_nested(returned):
-            returned = [returned]
-        first = self.first
-        if isinstance(first, list) and len(first) == 1 and nest.is_nested(first[0]) and _difference(first, returned):
-            returned = [returned]  # a single variable that is a structure, returned as it is
-        outermost = list(returned) if isinstance(first, list) and isinstance(returned, (list, tuple)) else returned
-        problem = _difference(first, outermost)
-        if problem is not None:
-            wanted, given = len(nest.flatten(first)), len(nest.flatten(returned))
-            heading = "The two structures don't have the same nested structure."
-            if wanted != given:
-                heading += (
-                    " They don't have the same number of elements. "
-                    f"Number of inputs and outputs of body must match loop_vars: {given}, {wanted}"
-                )
-            raise self.refuse(
-                problem,
-                heading,
-                f"the body's {given} values: {returned!r}",
-                f"the form of loop_vars, {wanted} values: {first!r}",
-                "return the next value of each variable, in the same lists, tuples and dicts",
-            )
+        returned, first = self._structured(returned), self.first
         wanted_leaves = nest.flatten(first)
         leaves = []
         for leaf, value in zip(wanted_leaves, nest.flatten(returned), strict=True):
@@ -414,6 +399,37 @@ class _Builder:
                 "return the same kinds of values, or convert loop_vars",
             )
         return result
+
+    def _structured(self, returned: Any) -> Any:
+        """What the body returned, in a structure like that of the variables."""
+        if not nest.is_nested(returned):
+            returned = [returned]
+        first = self.first
+        if (
+            isinstance(first, list)
+            and len(first) == 1
+            and nest.is_nested(first[0])
+            and _difference(first, _listed(returned))
+        ):
+            returned = [returned]  # a single variable that is a structure, returned as it is
+        outermost = _listed(returned) if isinstance(first, list) else returned
+        problem = _difference(first, outermost)
+        if problem is not None:
+            wanted, given = len(nest.flatten(first)), len(nest.flatten(returned))
+            heading = "The two structures don't have the same nested structure."
+            if wanted != given:
+                heading += (
+                    " They don't have the same number of elements. "
+                    f"Number of inputs and outputs of body must match loop_vars: {given}, {wanted}"
+                )
+            raise self.refuse(
+                problem,
+                heading,
+                f"the body's {given} values: {returned!r}",
+                f"the form of loop_vars, {wanted} values: {first!r}",
+                "return the next value of each variable, in the same lists, tuples and dicts",
+            )
+        return returned
 
     def _check_value(self, index: int, output: Tensor) -> None:
         variable, invariant = self.tensors[index], self.shapes[index]
