@@ -220,7 +220,7 @@ def get_tower_context() -> TowerContext | None:
     return tower
 
 
-@public("contrib.distribute.get_cross_tower_context")
+@public("contrib.distribute.get_cross_tower_context", "contrib.distribute.get_cross_replica_context")
 def get_cross_tower_context() -> Any:
     """The strategy in force, where no function of a tower runs; else None."""
     return replicas.get_strategy() if replicas.in_cross_replica_context() else None

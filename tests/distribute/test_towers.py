@@ -6,6 +6,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.contrib import distribute
+from anabranch.eager.mode import eager_mode
 
 
 @pytest.fixture(autouse=True)
@@ -93,3 +94,47 @@ def test_towers_outside_of_their_scope_are_refused():
     distribute.require_tower_context(context)
     with strategy.scope(), pytest.raises(RuntimeError, match="Need to be inside `call_for_each_tower"):
         distribute.require_tower_context(context)
+
+
+def _standard_step(strategy, rate=0.25, elements=3):
+    v = tf.get_variable("v", initializer=5.0)
+    unused = tf.get_variable("unused", initializer=1.0)
+    return v, distribute.StandardSingleLossStep(
+        lambda: tf.data.Dataset.from_tensors(1.0).repeat(elements),
+        lambda x: tf.square(v - x) + 0.0 * tf.stop_gradient(unused),
+        tf.train.GradientDescentOptimizer(rate),
+        strategy,
+    )
+
+
+def test_a_standard_step_runs_until_its_input_ends():
+    strategy = distribute.OneDeviceStrategy("/cpu:0")
+    with strategy.scope(), tf.Session() as session:
+        v, step = _standard_step(strategy)
+        assert step.distribution is strategy
+        monitor = distribute.Monitor(step, session)
+        monitor.run_steps(1)
+        assert session.run(v) == 3.0
+        monitor.run_steps()
+        assert session.run(v) == 1.5
+        monitor.run_steps(4)
+        assert session.run(v) == 1.5
+
+
+def test_a_standard_step_sums_gradients_over_its_towers():
+    strategy = distribute.MirroredStrategy(["/device:CPU:0", "/device:GPU:0"])
+    with strategy.scope(), tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as session:
+        v, step = _standard_step(strategy, rate=0.125, elements=4)
+        distribute.Monitor(step, session).run_steps(1)
+        assert session.run(v) == 3.0
+
+
+def test_a_monitor_wants_a_session_exactly_in_graph_mode():
+    with pytest.raises(ValueError, match="Should provide a `session` in Graph mode"):
+        distribute.Monitor(lambda: None)
+    with tf.Session() as session:
+        with eager_mode(), pytest.raises(ValueError, match="Should not provide a `session` in Eager mode"):
+            distribute.Monitor(lambda: None, session)
+        assert distribute.Monitor(tf.no_op, session).run_steps(2) is None
+    with pytest.raises(NotImplementedError, match="a class that has inputs"):
+        distribute.Step(None)()
