@@ -22,6 +22,7 @@ and more in the end.
 from __future__ import annotations
 
 import gc
+import importlib.metadata
 import itertools
 import os
 import sys
@@ -40,9 +41,11 @@ os.environ.pop("JAX_COMPILATION_CACHE_DIR", None)
 
 # For all programs of the process and of those that it starts. Code in up to 32 parts, which are compiled side by side,
 # is more work than code in one, and each worker has but one core.
-QUICK = (
-    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-)
+QUICK = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+if tuple(map(int, importlib.metadata.version("jaxlib").split(".")[:2])) < (0, 11):
+    QUICK += (
+        " --xla_cpu_use_fusion_emitters=false"  # later ones have no other emitters: they end the process at this flag
+    )
 if os.environ.get("ANABRANCH_TEST_COMPILE", "quick") != "full" and QUICK not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK}".strip()
 

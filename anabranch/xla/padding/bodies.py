@@ -41,7 +41,10 @@ def _scan(masked: Computation, equation: Equation, values: list[Any]) -> Sequenc
         raise Refused("scan, otherwise for another size")
     line = masked.line([e.params["length"] for e in equation.at])
     body, consts = _bodies(equation, "jaxpr")
-    fixed, carry = params["num_consts"], params["num_carry"]
+    # The rows that go in and come out have a dimension less in the body. JAX's own counts have other names in 0.12.
+    carry = sum(o.aval.ndim == i.aval.ndim for o, i in zip(equation.at[0].outvars, body[0].outvars, strict=True))
+    taken = sum(o.aval.ndim != i.aval.ndim for o, i in zip(equation.at[0].invars, body[0].invars, strict=True))
+    fixed = len(body[0].invars) - carry - taken
     jax = engine.jax()
 
     def run(carried: Any, row: Any) -> Any:
