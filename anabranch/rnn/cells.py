@@ -182,6 +182,11 @@ def product(inputs: Sequence[Any], kernel: Any, bias: Any = None) -> Any:
     return result if bias is None else build("BiasAdd", result, convert_to_tensor(bias))
 
 
+def beside(*inputs: Any) -> Any:
+    """Matrices joined column by column."""
+    return build("ConcatV2", list(inputs), constant(1))
+
+
 def split(x: Any, count: int) -> list[Any]:
     """Equal parts along axis 1."""
     count_more(1)  # the number of parts, or the axis of its own

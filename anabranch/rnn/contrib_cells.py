@@ -8,14 +8,16 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import constant, convert_to_tensor
-from anabranch.core.graph.random_seed import get_seed
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dtypes, nest
 from anabranch.ops.math.compare import clip_by_value
+from anabranch.ops.nn.bias_and_response import dropout
 from anabranch.rnn.cells import (
     LSTMStateTuple,
     RNNCell,
     _activation,
     assert_like_rnncell,
+    beside,
     product,
     sigmoid,
     split,
@@ -31,6 +33,7 @@ def _normalised(x: Any, gain: Any, shift: Any) -> Any:
     """Layer normalisation over the last axis (Ba et al. 2016, arXiv:1607.06450)."""
     mean = build("Mean", x, [-1], keep_dims=True)
     variance = build("Mean", build("SquaredDifference", x, mean), [-1], keep_dims=True)
+    count_more(2)  # of what TensorFlow does with the mean
     scale = build("Rsqrt", variance + constant(1e-12, x.dtype)) * convert_to_tensor(gain)
     return (x - mean) * scale + convert_to_tensor(shift)
 
@@ -96,9 +99,9 @@ class LayerNormBasicLSTMCell(RNNCell):
     def call(self, inputs: Any, state: Any) -> Any:
         c, h = state
         dtype = inputs.dtype.base
-        rows = inputs.shape.as_list()[-1] + self._num_units
-        kernel = get_variable("kernel", [rows, 4 * self._num_units], dtype=dtype)
-        gates = product([inputs, h], kernel)
+        joined = beside(inputs, h)  # before the variables, as in TensorFlow: their seeds count operations
+        kernel = get_variable("kernel", [joined.shape.as_list()[-1], 4 * self._num_units], dtype=dtype)
+        gates = product([joined], kernel)
         if not self._layer_norm:
             gates = build("BiasAdd", gates, convert_to_tensor(get_variable("bias", [4 * self._num_units], dtype=dtype)))
         i, j, f, o = split(gates, 4)
@@ -109,10 +112,7 @@ class LayerNormBasicLSTMCell(RNNCell):
             o = self._norm(o, "output", dtype)
         g = self._activation(j)
         if not isinstance(self._keep_prob, float) or self._keep_prob < 1:
-            first, second = get_seed(self._seed)
-            noise = build("RandomUniform", build("Shape", g), dtype=dtype, seed=first or 0, seed2=second or 0)
-            keep = convert_to_tensor(self._keep_prob, dtype)
-            g = (g / keep) * build("Floor", noise + keep)
+            g = dropout(g, self._keep_prob, seed=self._seed)
         new_c = c * sigmoid(f + constant(self._forget_bias, dtype)) + sigmoid(i) * g
         if self._layer_norm:
             new_c = self._norm(new_c, "state", dtype)
@@ -337,7 +337,7 @@ class UGRNNCell(RNNCell):
 
     def call(self, inputs: Any, state: Any) -> Any:
         with variable_scope(get_variable_scope(), initializer=self._initializer):
-            g, c = split(linear([inputs, state], 2 * self._num_units, True), 2)
+            g, c = split(linear(beside(inputs, state), 2 * self._num_units, True), 2)
         gate = sigmoid(g + constant(self._forget_bias, g.dtype))
         new = gate * state + (1 - gate) * self._activation(c)
         return new, new
@@ -410,6 +410,7 @@ class AttentionCellWrapper(RNNCell):
         output, new_state = self._cell(mixed, state)
         parts = nest.flatten(new_state)
         query = build("ConcatV2", parts, constant(1)) if len(parts) > 1 else parts[0]
+        count_more(2 * (len(parts) == 1))  # a state of one part is joined, too
         new_attns, new_attn_states = self._attention(query, attn_states)
         with variable_scope("attn_output_projection"):
             output = linear([output, new_attns], self._attn_size, True)

@@ -249,7 +249,8 @@ def _over_time(
     ]
 
     fixed = isinstance(batch, int)
-    count_more(12 + (8 - fixed) * (length is not None))  # arrays and their sizes, which TensorFlow computes
+    # Arrays and their sizes, which TensorFlow computes; each more input is an array, too.
+    count_more(4 + 8 * len(flat) + (8 - fixed) * (length is not None))
 
     def step(time: Any, written: tuple[Tensor, ...], state: Any) -> Any:
         read = []

@@ -96,10 +96,10 @@ class ConvLSTMCell(RNNCell):
     def call(self, inputs: Any, state: Any) -> Any:
         cell, hidden = state
         axis = len(self._spatial) + 1
-        joined = build("ConcatV2", [inputs, hidden], constant(axis))
-        channels, dtype = joined.shape.as_list()[-1], inputs.dtype.base
+        channels, dtype = inputs.shape.as_list()[-1] + hidden.shape.as_list()[-1], inputs.dtype.base
         with variable_scope(get_variable_scope(), initializer=self._initializers):
             kernel = get_variable("kernel", [*self._kernel_shape, channels, 4 * self._output_channels], dtype)
+            joined = build("ConcatV2", [inputs, hidden], constant(axis))
             gates = convolution(joined, convert_to_tensor(kernel), "SAME")
             if self._use_bias:
                 start = Constant(0.0, dtype=dtype)

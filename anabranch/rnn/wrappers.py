@@ -16,10 +16,11 @@ from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.graph.random_seed import count_more, get_seed
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.graph.static_value import constant_value
 from anabranch.core.values import nest
 from anabranch.ops.nn.bias_and_response import dropout
+from anabranch.ops.random.public import random_uniform
 from anabranch.rnn.cells import LSTMStateTuple, RNNCell, assert_like_rnncell, concat, product
 from anabranch.variables.initializers import RandomUniform, Zeros
 from anabranch.variables.scope import get_variable, variable_scope
@@ -196,7 +197,7 @@ class DropoutWrapper(_Wrapper):
     def _make_masks(self, input_size: Any, dtype: Any) -> None:
         def noise(salt: str, sizes: Any) -> Any:
             def one(i: int, size: Any) -> Any:
-                return _uniform(concat(1, size), dtype, self._salted(f"{salt}_{i}"))
+                return random_uniform(concat(1, size), dtype=dtype, seed=self._salted(f"{salt}_{i}"))
 
             flat = [one(i, size) for i, size in enumerate(nest.flatten(sizes))]
             return nest.pack_sequence_as(sizes, flat)
@@ -232,6 +233,7 @@ class DropoutWrapper(_Wrapper):
                 dropped.append(dropout(value, keep, seed=self._salted(f"{salt}_{i}")))
                 continue
             rate = convert_to_tensor(keep, value.dtype.base)
+            count_more(not isinstance(keep, Tensor))  # a tensor for each use
             made = (value / rate) * build("Floor", mask + rate)
             made.set_shape(value.shape)
             dropped.append(made)
@@ -278,11 +280,6 @@ def _probability(name: str, value: Any) -> Any:
 
 def _drops(keep: Any) -> bool:
     return not isinstance(keep, float) or keep < 1.0
-
-
-def _uniform(shape: Any, dtype: Any, seed: int | None) -> Any:
-    first, second = get_seed(seed)
-    return build("RandomUniform", shape, dtype=dtype, seed=first or 0, seed2=second or 0)
 
 
 @public("nn.rnn_cell.ResidualWrapper", "contrib.rnn.ResidualWrapper")
@@ -398,7 +395,8 @@ class EmbeddingWrapper(_Scoped):
         dtype = nest.flatten(state)[0].dtype
         table = get_variable("embedding", [self._classes, self._size], initializer=initializer, dtype=dtype)
         ids = build("Reshape", inputs, [-1])
-        return self._cell(build("GatherV2", convert_to_tensor(table), ids, constant(0)), state)
+        rows = build("GatherV2", convert_to_tensor(table), ids, constant(0))
+        return self._cell(build("Identity", rows), state)
 
 
 def linear(

@@ -78,7 +78,7 @@ class IntersectionRNNCell(RNNCell):
                     )
                 with tf.variable_scope("in_projection"):
                     inputs = linear(inputs, self._num_units, True)
-            keep_h, h, keep_y, y = tf.split(linear([inputs, state], 4 * self._num_units, True), 4, axis=1)
+            keep_h, h, keep_y, y = tf.split(linear(tf.concat([inputs, state], 1), 4 * self._num_units, True), 4, axis=1)
         keep_h = tf.sigmoid(keep_h + self._forget_bias)
         keep_y = tf.sigmoid(keep_y + self._forget_bias)
         new_state = keep_h * state + (1.0 - keep_h) * tf.tanh(h)

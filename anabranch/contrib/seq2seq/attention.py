@@ -18,6 +18,7 @@ import numpy as np
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import nest
 
 
@@ -91,6 +92,7 @@ def monotonic_attention(p_choose_i: Any, previous_attention: Any, mode: str) -> 
 
 def _monotonic_probability(score: Any, previous: Any, sigmoid_noise: float, mode: str, seed: int | None = None) -> Any:
     """Alignments of a monotonic mechanism from scores; noise (in training) makes them near 0 or 1."""
+    count_more(1)
     if sigmoid_noise > 0:
         score = score + sigmoid_noise * tf.random_normal(tf.shape(score), dtype=score.dtype, seed=seed)
     p = tf.cast(score > 0, score.dtype) if mode == "hard" else tf.sigmoid(score)
@@ -202,12 +204,11 @@ class BaseAttentionMechanism(AttentionMechanism):
             there = tf.assert_positive(
                 memory_sequence_length, message="All values in memory_sequence_length must greater than zero."
             )
+            count_more(-8)  # TensorFlow checks at each score instead, and masks by products of more operations
             with tf.control_dependencies([there]):
                 memory_sequence_length = tf.identity(memory_sequence_length)
         self._memory_sequence_length = memory_sequence_length
-        self._probability_fn = lambda score, previous: probability_fn(
-            masked(score, memory_sequence_length, mask_value), previous
-        )
+        self._probability_fn = lambda score, previous: probability_fn(self._past_the_end(score, mask_value), previous)
         with tf.name_scope(name, "BaseAttentionMechanismInit", nest.flatten(memory)):
             self._values = _prepared(memory, memory_sequence_length, check_inner_dims_defined)
             self._keys = self._values if memory_layer is None else memory_layer(self._values)
@@ -252,12 +253,17 @@ class BaseAttentionMechanism(AttentionMechanism):
 
     def initial_alignments(self, batch_size: Any, dtype: Any) -> Any:
         """Alignments before the first step: zeros."""
+        count_more(7 if isinstance(batch_size, int) else 9)  # the shape of the state, which TensorFlow computes
         alignments = tf.zeros([batch_size, self._alignments_size], dtype)
         return _as_alignments(alignments, batch_size, self._alignments_size)
 
     def initial_state(self, batch_size: Any, dtype: Any) -> Any:
         """The state before the first step."""
         return self.initial_alignments(batch_size, dtype)
+
+    def _past_the_end(self, score: Any, mask_value: Any) -> Any:
+        count_more(15 * (self._memory_sequence_length is not None))  # the check of the lengths
+        return masked(score, self._memory_sequence_length, mask_value)
 
     def _asked(self, query: Any) -> Any:
         return query if self._query_layer is None else self._query_layer(query)
@@ -293,13 +299,14 @@ def _bahdanau_score(query: Any, keys: Any, normalize: bool) -> Any:
     """``v . tanh(key + query)`` (Bahdanau et al. 2014, arXiv:1409.0473), ``v`` normalised as Salimans and Kingma 2016
     (arXiv:1602.07868) do if asked."""
     units, dtype = keys.shape[2].value, query.dtype
-    query = tf.expand_dims(query, 1)
     v = tf.get_variable("attention_v", [units], dtype=dtype)
     if not normalize:
+        query = tf.expand_dims(query, 1)
         return tf.reduce_sum(v * tf.tanh(keys + query), [2])
     start = tf.constant_initializer(float(np.sqrt(1.0 / units)), dtype=dtype)
     gain = tf.get_variable("attention_g", dtype=dtype, initializer=start, shape=())
     bias = tf.get_variable("attention_b", [units], dtype=dtype, initializer=tf.zeros_initializer())
+    query = tf.expand_dims(query, 1)
     v = gain * v * tf.rsqrt(tf.reduce_sum(tf.square(v)))
     return tf.reduce_sum(v * tf.tanh(keys + query + bias), [2])
 

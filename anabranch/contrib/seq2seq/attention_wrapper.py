@@ -10,6 +10,7 @@ import anabranch as tf
 from anabranch.contrib.seq2seq.attention import AttentionMechanism
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import nest
 from anabranch.rnn.cells import RNNCell, assert_like_rnncell, zero_state_tensors
 
@@ -278,6 +279,7 @@ class AttentionWrapper(RNNCell):
         ]
         attentions, alignments, following = zip(*attended, strict=True)
         attention = attentions[0] if len(attentions) == 1 else tf.concat(attentions, 1)
+        count_more(2 * (len(attentions) == 1))  # one is joined, too
         new = AttentionWrapperState(
             time=state.time + 1,
             cell_state=cell_state,

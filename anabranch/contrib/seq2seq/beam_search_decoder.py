@@ -21,6 +21,7 @@ from anabranch.contrib.seq2seq.decoder import Decoder
 from anabranch.contrib.seq2seq.helper import lookup_of
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import nest
 from anabranch.rnn.cells import assert_like_rnncell
 
@@ -302,6 +303,7 @@ class BeamSearchDecoder(Decoder):
     # ----------------------------------------------------------------------------------------------------------- steps
     def initialize(self, name: str | None = None) -> tuple[Any, Any, Any]:
         kind = self.output_dtype.scores
+        count_more(11)  # sizes that TensorFlow computes
         certain, impossible = tf.constant(0.0, kind), tf.constant(float("-inf"), kind)
         log_probs = tf.one_hot(tf.zeros([self._batch_size], tf.int32), self._beam_width, certain, impossible)
         log_probs.set_shape(self._finished.shape)

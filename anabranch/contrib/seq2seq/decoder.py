@@ -11,6 +11,7 @@ from typing import Any
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import nest
 from anabranch.rnn.cells import concat
 from anabranch.rnn.dynamic import choose, flat_sizes, transposed
@@ -116,6 +117,7 @@ def dynamic_decode(
             tf.TensorArray(kind, size=0, dynamic_size=True, element_shape=[known, *form], name="output")
             for kind, form in zip(kinds, forms, strict=True)
         ]
+        count_more(10 * len(kinds))  # zeros of each output, whose sizes TensorFlow computes
         lengths = tf.zeros_like(finished, tf.int32)
         if limit is not None:
             finished = tf.logical_or(finished, limit <= 0)
@@ -150,6 +152,7 @@ def dynamic_decode(
             maximum_iterations=limit,
             swap_memory=swap_memory,
         )
+        count_more(4 * len(kinds))  # sizes of the arrays
         outputs = nest.pack_sequence_as(decoder.output_dtype, [array.stack() for array in arrays])
         # The default raises: only a decoder that has something to do at the end defines it.
         if type(decoder).finalize is not Decoder.finalize:

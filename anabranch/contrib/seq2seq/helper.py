@@ -14,6 +14,7 @@ import anabranch as tf
 from anabranch.contrib.seq2seq.decoder import batch_major
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import nest
 
 
@@ -86,12 +87,18 @@ def _greatest(outputs: Any) -> Any:
 
 def _drawn(logits: Any, seed: int | None) -> Any:
     """A sample per row of logits."""
-    return tf.squeeze(tf.multinomial(_one_tensor(logits), 1, seed=seed, output_dtype=tf.int32), [1])
+    count_more(24)  # a distribution, its parameters and the shape of a sample
+    drawn = tf.squeeze(tf.multinomial(_one_tensor(logits), 1, seed=seed, output_dtype=tf.int32), [1])
+    count_more(12)
+    return drawn
 
 
 def _flips(probability: Any, batch: Any, seed: int | None) -> Any:
     """A boolean per sequence, true with a probability."""
-    return tf.random_uniform([batch], dtype=probability.dtype, seed=seed) < probability
+    count_more(16)  # a distribution, and the shape of a sample
+    flips = tf.random_uniform([batch], dtype=probability.dtype, seed=seed) < probability
+    count_more(8)
+    return flips
 
 
 def _rows(condition: Any, chosen: Any, otherwise: Any) -> Any:
@@ -210,6 +217,7 @@ class TrainingHelper(Helper):
 
     def initialize(self, name: str | None = None) -> tuple[Any, Any]:
         with tf.name_scope(name, "TrainingHelperInitialize"):
+            count_more(4)  # a conditional, for sequences that are all empty
             finished = tf.equal(tf.zeros([], self._sequence_length.dtype), self._sequence_length)
             return finished, self._first_inputs
 
@@ -403,6 +411,7 @@ class GreedyEmbeddingHelper(Helper):
         return self._batch_size
 
     def initialize(self, name: str | None = None) -> tuple[Any, Any]:
+        count_more(2 * self._start_tokens.shape.is_fully_defined())  # as many copies as there are tokens
         finished = tf.zeros_like(self._start_tokens, tf.bool)
         return finished, self._start_inputs
 

@@ -16,6 +16,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.inference import partial_value
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import name_scope
@@ -99,7 +100,12 @@ def _labelled(tensor: Tensor, label: str) -> list[Any]:
 
 # -------------------------------------------------------------------------------------------------------- comparisons
 def _comparison(
-    public_names: tuple[str, ...], symbol: str, op_type: str, holds: Callable[[Any, Any], Any], doc: str
+    public_names: tuple[str, ...],
+    symbol: str,
+    op_type: str,
+    holds: Callable[[Any, Any], Any],
+    doc: str,
+    reflexive: bool = False,
 ) -> Callable[..., Operation]:
     name_of = public_names[0]
 
@@ -112,6 +118,8 @@ def _comparison(
         name: str | None = None,
     ) -> Operation:
         with name_scope(name, name_of, [x, y, *(data or [])]):
+            if reflexive and x is y and current_builder().defers:  # nothing is computed, as in TensorFlow
+                return _no_op("NoOp")
             x = convert_to_tensor(x, name="x")
             y = convert_to_tensor(y, None if isinstance(y, Tensor) else x.dtype.base, name="y")
             if data is None and x._maker is None:
@@ -160,7 +168,12 @@ def _names(name: str) -> tuple[str, ...]:
 
 
 assert_equal = _comparison(
-    _names("assert_equal"), "==", "Equal", np.equal, "An operation that fails unless ``x == y`` for all elements."
+    _names("assert_equal"),
+    "==",
+    "Equal",
+    np.equal,
+    "An operation that fails unless ``x == y`` for all elements.",
+    reflexive=True,
 )
 assert_none_equal = _comparison(
     _names("assert_none_equal"),

@@ -303,9 +303,88 @@ def reductions(tf):
     return found
 
 
+def cells(tf):
+    """Recurrent layers of cells that make variables and draw inside of a loop."""
+    core, rnn = tf.nn.rnn_cell, tf.contrib.rnn
+    made = {
+        "UGRNNCell": lambda: rnn.UGRNNCell(3),
+        "LayerNormBasicLSTMCell": lambda: rnn.LayerNormBasicLSTMCell(3),
+        "LayerNormBasicLSTMCell with dropout": lambda: rnn.LayerNormBasicLSTMCell(3, dropout_keep_prob=0.5),
+        "AttentionCellWrapper of a GRU": lambda: rnn.AttentionCellWrapper(core.GRUCell(3), 2),
+        "AttentionCellWrapper of an LSTM": lambda: rnn.AttentionCellWrapper(core.LSTMCell(3), 2),
+        "variational dropout": lambda: core.DropoutWrapper(
+            core.GRUCell(3), 0.5, 0.6, 0.7, variational_recurrent=True, dtype=tf.float32, input_size=4
+        ),
+        "variational dropout of an LSTM's output": lambda: core.DropoutWrapper(
+            core.LSTMCell(3), output_keep_prob=0.7, variational_recurrent=True, dtype=tf.float32
+        ),
+    }
+
+    def layer(make, batch):
+        return lambda: tf.nn.dynamic_rnn(make(), tf.placeholder(tf.float32, [batch, 3, 4]), dtype=tf.float32)
+
+    def embedded(batch):
+        ids = tf.placeholder(tf.int32, [batch, 3, 1])
+        return tf.nn.dynamic_rnn(rnn.EmbeddingWrapper(core.GRUCell(3), 5, 4), ids, dtype=tf.float32)
+
+    found = {}
+    for batch in (2, None):
+        for name, make in made.items():
+            found[f"{name}, {batch or 'any'}"] = layer(make, batch)
+        found[f"EmbeddingWrapper, {batch or 'any'}"] = lambda b=batch: embedded(b)
+    return found
+
+
+def decoders(tf):
+    """Decoders with and without attention, of a known batch and of any."""
+    seq2seq = tf.contrib.seq2seq
+
+    def run(helper, attention, batch, time, state=None):
+        with tf.variable_scope("model"):
+            inputs = tf.placeholder(tf.float32, [batch, time, 4])
+            lengths, wanted = tf.placeholder(tf.int32, [batch]), tf.placeholder(tf.int32, [batch])
+            table = tf.get_variable("table", [6, 4])
+            cell = tf.nn.rnn_cell.GRUCell(4)
+            rows = batch or tf.shape(inputs)[0]
+            if attention is not None:
+                cell = seq2seq.AttentionWrapper(cell, attention(inputs, lengths), attention_layer_size=5)
+            decoder = seq2seq.BasicDecoder(
+                cell,
+                helper(inputs, wanted, table, rows),
+                cell.zero_state(rows, tf.float32),
+                tf.layers.Dense(6, use_bias=False),
+            )
+            outputs, _, _ = seq2seq.dynamic_decode(decoder, maximum_iterations=state)
+            tf.random_uniform([2])
+            return outputs
+
+    helpers = {
+        "training": lambda x, n, table, rows: seq2seq.TrainingHelper(x, n),
+        "greedy": lambda x, n, table, rows: seq2seq.GreedyEmbeddingHelper(table, tf.fill([rows], 1), 2),
+        "sampled": lambda x, n, table, rows: seq2seq.SampleEmbeddingHelper(table, tf.fill([rows], 1), 2),
+    }
+    attentions = {
+        "no attention": None,
+        "Bahdanau": lambda x, n: seq2seq.BahdanauAttention(4, x),
+        "Bahdanau with lengths": lambda x, n: seq2seq.BahdanauAttention(4, x, n),
+        "Luong": lambda x, n: seq2seq.LuongAttention(4, x),
+        "scaled Luong with lengths": lambda x, n: seq2seq.LuongAttention(4, x, n, scale=True),
+        "normalized Bahdanau with lengths": lambda x, n: seq2seq.BahdanauAttention(4, x, n, normalize=True),
+    }
+    found = {}
+    for kind, helper in helpers.items():
+        for name, attention in attentions.items():
+            for batch, time in ((2, 3), (None, None)):
+                for limit in (None, 4):
+                    found[f"{kind} decoder, {name}, {batch or 'any'}, {limit}"] = (
+                        lambda h=helper, a=attention, b=batch, t=time, m=limit: run(h, a, b, t, m)
+                    )
+    return found
+
+
 def cases(tf):
     """All of them."""
-    found = {**calls(tf), **loops(tf), **reductions(tf)}
+    found = {**calls(tf), **loops(tf), **reductions(tf), **cells(tf), **decoders(tf)}
     for name, function in images(tf).items():
         for shape_name, shape in SHAPES.items():
             for kind in (tf.float32, tf.uint8):
