@@ -44,21 +44,37 @@ class DumpWatcher:
         self._folder = device_path(device)
         self._user_op: Callable[[Operation], Operation] = lambda op: op
         self._last = 0
+        self._read: set[str] = set()
+        """Names of variables, and of their reads, that the step has written."""
 
     def begins(self, user_op: Callable[[Operation], Operation]) -> None:
         """Know the ops of the program's graph."""
         self._user_op = user_op
+        self._read = set()
 
     def before(self, op: Operation, operands: Sequence[Any]) -> None:
-        """Nothing is written before an op has run."""
+        """Write the variables among the inputs of an op, and their reads: these do not run as ops of their own."""
+        inputs = self._user_op(op).inputs
+        if len(inputs) != len(operands):
+            return
+        for tensor, value in zip(inputs, operands, strict=True):
+            sources = [tensor, *(tensor.op.inputs if len(tensor.op.inputs) == 1 else ())]
+            if value is None or not sources[-1].dtype._is_ref_dtype:
+                continue
+            for source in reversed(sources):
+                if source.name not in self._read:
+                    self._read.add(source.name)
+                    self._keep(source.op.name, source.value_index, value)
 
     def after(self, op: Operation, operands: Sequence[Any], values: Sequence[Any]) -> None:
         """Write the outputs of an op that are watched."""
         user_op = self._user_op(op)
         for tensor, value in reports.outputs_of(op, values):
-            index = tensor.value_index
-            for root in self._roots.get(f"{user_op.name}:{index}", self._roots.get("*", ())):
-                self._write(root, user_op.name, index, value)
+            self._keep(user_op.name, tensor.value_index, value)
+
+    def _keep(self, node: str, index: int, value: Any) -> None:
+        for root in self._roots.get(f"{node}:{index}", self._roots.get("*", ())):
+            self._write(root, node, index, value)
 
     def _write(self, root: str, node: str, index: int, value: Any) -> None:
         self._last = moment = max(time.time_ns() // 1000, self._last + 1)  # each file has a name of its own

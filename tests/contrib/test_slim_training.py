@@ -236,7 +236,7 @@ def test_summaries_named_after_tensors() -> None:
         slim.summaries.add_scalar_summaries([total, total], "q")
         shown = slim.summaries.add_scalar_summary(total, "nm", "px", print_summary=True)
         assert shown.op.type == "Print"
-        found = tf.Summary.FromString(tf.Session().run(tf.summary.merge_all(scope="^(?!Print)")))
+        found = tf.Summary.FromString(tf.Session().run(tf.summary.merge_all()))
         tags = ["pre/x", "named/image/0", "x/Fraction_of_Zero_Values", "q/tot", "q/tot_1", "px/nm"]
         assert [value.tag for value in found.value] == tags
         assert found.value[2].simple_value == 0.5
@@ -364,3 +364,20 @@ def test_items_of_sequences() -> None:
     np.testing.assert_allclose(boxes, [[[0, 1, 2, 3], [0.1, 1.1, 2.1, 3.1]], [[0, 1, 2, 3], [-1] * 4]], rtol=1e-6)
     with pytest.raises(ValueError, match="must be disjoint"):
         decoder.TFSequenceExampleDecoder(context, context, {})
+
+
+def test_printed_summaries_are_merged_once(capfd: pytest.CaptureFixture[str]) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        for name in ("a", "b"):
+            slim.summaries.add_scalar_summary(tf.constant(1.5), name, "eval", print_summary=name == "a")
+        slim.summaries.add_zero_fraction_summary(tf.constant([0.0, 1.0]), "c", print_summary=True)
+        slim.summaries.add_image_summary(tf.zeros([1, 2, 2, 1]), "d", print_summary=True)
+        assert len(tf.get_collection(tf.GraphKeys.SUMMARIES)) == 4
+        merged = tf.Summary.FromString(session.run(tf.summary.merge_all()))
+        assert [value.tag for value in merged.value] == [
+            "eval/a",
+            "eval/b",
+            "c/Fraction_of_Zero_Values",
+            "d/image/0",
+        ]
+    assert "eval/a[1.5]" in capfd.readouterr().err

@@ -263,6 +263,24 @@ def test_a_dumping_session_describes_each_run(tmp_path):
         watched.make_callable(loss)
 
 
+def test_variables_are_dumped_as_they_are_before_the_step_writes_them(tmp_path):
+    v = tf.Variable([1.0, 2.0], name="v")
+    y = tf.multiply(v, 3.0, name="y")
+    with tf.control_dependencies([y]):
+        write = tf.assign_add(v, [1.0, 1.0], name="write")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        watched = debug.DumpingDebugWrapperSession(session, str(tmp_path / "root"), log_usage=False)
+        for before in ([1.0, 2.0], [2.0, 3.0]):
+            watched.run(write)
+            dump = debug.DebugDumpDir(watched.last_dump)
+            for name in ("v", "v/read"):
+                (value,) = dump.get_tensors(name, 0, "DebugIdentity")
+                assert value.tolist() == before
+            (after,) = dump.get_tensors("write", 0, "DebugIdentity")
+            assert after.tolist() == [b + 1 for b in before]
+
+
 def test_a_hook_keeps_the_runs_of_a_monitored_session(tmp_path):
     x = tf.placeholder(tf.float32, [], name="x")
     step = tf.train.get_or_create_global_step()

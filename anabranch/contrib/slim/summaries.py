@@ -22,7 +22,7 @@ def add_image_summary(
 ) -> Any:
     """Images of a tensor ``[batch, height, width, channels]``; its values are printed if asked to."""
     name = _named(tensor, name, prefix)
-    return _printed(tf.summary.image(name, tensor), tensor, name, print_summary)
+    return _printed(tf.summary.image(name, tensor, collections=[]), tensor, name, print_summary)
 
 
 def add_scalar_summary(
@@ -30,7 +30,7 @@ def add_scalar_summary(
 ) -> Any:
     """The value of a scalar; it is printed, too, if asked to."""
     name = _named(tensor, name, prefix)
-    return _printed(tf.summary.scalar(name, tensor), tensor, name, print_summary)
+    return _printed(tf.summary.scalar(name, tensor, collections=[]), tensor, name, print_summary)
 
 
 def add_zero_fraction_summary(
@@ -39,14 +39,12 @@ def add_zero_fraction_summary(
     """The share of zeros in a tensor."""
     name = _named(tensor, name, prefix, "Fraction_of_Zero_Values")
     share = tf.nn.zero_fraction(tensor)
-    return _printed(tf.summary.scalar(name, share), share, name, print_summary)
+    return _printed(tf.summary.scalar(name, share, collections=[]), share, name, print_summary)
 
 
 def _printed(summary: Any, value: Any, name: str, wanted: bool) -> Any:
-    if not wanted:
-        return summary
-    shown = tf.Print(summary, [value], name)
-    tf.add_to_collection(tf.GraphKeys.SUMMARIES, shown)
+    shown = tf.Print(summary, [value], name) if wanted else summary
+    tf.add_to_collection(tf.GraphKeys.SUMMARIES, shown)  # one of the two: a tag stands once in what is merged
     return shown
 
 
