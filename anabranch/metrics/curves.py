@@ -20,9 +20,9 @@ EPSILON = 1e-7
 Counts = dict[str, Any]
 
 
-def even_thresholds(number: int) -> list[float]:
+def even_thresholds(number: int, last: float = 1.0 + EPSILON) -> list[float]:
     """``number`` thresholds, even in [0, 1], the ends a little beyond."""
-    return [-EPSILON, *((i + 1) / (number - 1) for i in range(number - 2)), 1.0 + EPSILON]
+    return [-EPSILON, *((i + 1) / (number - 1) for i in range(number - 2)), last]
 
 
 def rate(counts: Counts, of: str, beside: str) -> Any:
@@ -40,10 +40,11 @@ def at_point(
     name: str | None,
     default: str,
     kinds: Sequence[str] = IN_ORDER,
+    last: float = 1.0 + EPSILON,
 ) -> Pair:
     """A metric that is computed of the counts at even thresholds."""
     with variable_scope(name, default, (predictions, labels, weights)):
-        values, updates = at_thresholds(labels, predictions, even_thresholds(num_thresholds), weights, kinds)
+        values, updates = at_thresholds(labels, predictions, even_thresholds(num_thresholds, last), weights, kinds)
         return finished(
             build("Identity", compute(values), name="value"),
             build("Identity", compute(updates), name="update_op"),
@@ -150,4 +151,5 @@ def specificity_at_sensitivity(
         compute,
         name,
         "specificity_at_sensitivity",
+        last=1.0 - EPSILON,  # as in TensorFlow: there is no threshold that a prediction of 1 does not reach
     )

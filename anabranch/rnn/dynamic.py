@@ -397,30 +397,37 @@ def raw_rnn(
             batch = build("StridedSlice", build("Shape", first), [0], [1], [1], shrink_axis_mask=1)
         nest.assert_same_structure(state, cell.state_size)
         if emit is not None:
-            structure = nest.map_structure(
-                lambda item: item if hasattr(item, "dtype") else convert_to_tensor(item), emit
-            )
+            structure = nest.map_structure(convert_to_tensor, emit)
             kinds = [item.dtype.base for item in nest.flatten(structure)]
-            sizes: list[Any] = [item._shape for item in nest.flatten(structure)]
+            sizes: list[Any] = [
+                item._shape if item.shape.is_fully_defined() else build("Shape", item)
+                for item in nest.flatten(structure)
+            ]
+            known_sizes = [item._shape for item in nest.flatten(structure)]
         else:
             structure = cell.output_size
-            sizes = flat_sizes(structure)
+            sizes = known_sizes = flat_sizes(structure)
             kinds = [nest.flatten(state)[0].dtype.base] * len(sizes)
         known = batch if isinstance(batch, int) else None
         arrays = [
             TensorArray(dtype=kind, dynamic_size=True, size=0, element_shape=[known, *size], name="rnn_output")
             if size is not None
             else TensorArray(dtype=kind, dynamic_size=True, size=0, name="rnn_output")
-            for kind, size in zip(kinds, sizes, strict=True)
+            for kind, size in zip(kinds, known_sizes, strict=True)
         ]
 
-        def blank(size: Any, kind: Any) -> Any:
-            zeros = build("Fill", concat(batch, list(size)), constant(0, kind))
-            zeros.set_shape([known, *size])
+        def blank(size: Any, kind: Any, known_size: Any) -> Any:
+            if isinstance(size, Tensor):
+                shape = build("ConcatV2", [build("ExpandDims", batch, 0), size], 0)
+            else:
+                shape = concat(batch, list(size))
+            zeros = build("Fill", shape, constant(0, kind))
+            if known_size is not None:
+                zeros.set_shape([known, *known_size])
             return zeros
 
         # What sequences that are finished emit, while others of the batch go on.
-        zeros = [blank(size, kind) for size, kind in zip(sizes, kinds, strict=True)]
+        zeros = [blank(*each) for each in zip(sizes, kinds, known_sizes, strict=True)]
 
         def body(time: Any, done: Any, current: Any, written: Any, state: Any, loop_state: Any) -> Any:
             output, cell_state = cell(current, state)

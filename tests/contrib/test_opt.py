@@ -7,6 +7,7 @@ import pytest
 
 import anabranch as tf
 from anabranch.contrib import opt
+from anabranch.eager import mode
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +72,30 @@ def test_what_is_refused() -> None:
             opt.ScipyOptimizerInterface(tf.reduce_sum(x), jac=True).minimize(session)
         with pytest.raises(NotImplementedError, match="override _minimize"):
             opt.ExternalOptimizerInterface(tf.reduce_sum(x)).minimize(session)
+
+
+def test_an_optimizer_of_ones_own_may_call_back() -> None:
+    class Once(opt.ExternalOptimizerInterface):
+        def _minimize(self, initial_val, loss_grad_func, step_callback, optimizer_kwargs, **unused):
+            step_callback(initial_val)  # there is always something to call
+            return initial_val - optimizer_kwargs["rate"] * loss_grad_func(initial_val)[1]
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.Variable([3.0])
+        optimizer = Once(tf.reduce_sum(x * x), rate=0.5)
+        assert optimizer.optimizer_kwargs == {"rate": 0.5}
+        session.run(x.initializer)
+        optimizer.minimize(session)
+        assert session.run(x).tolist() == [0]
+
+
+def test_ada_max_where_ops_run_at_once() -> None:
+    with mode.eager_mode():
+        v = tf.contrib.eager.Variable([1.0, 2.0])
+        optimizer = tf.contrib.opt.AdaMaxOptimizer()
+        for expected in ([0.999, 1.999], [0.998, 1.998]):  # of TensorFlow 1.15.5
+            optimizer.apply_gradients([(tf.constant([0.1, 0.1]), v)])
+            np.testing.assert_allclose(v.numpy(), expected, rtol=1e-6)
 
 
 def test_an_optimizer_of_ones_own() -> None:

@@ -160,6 +160,28 @@ def test_raw_rnn_is_dynamic_rnn(tier):
     np.testing.assert_allclose(d, b, rtol=1e-10)
 
 
+@pytest.mark.parametrize("tier", TIERS)
+def test_raw_rnn_emits_sizes_that_the_step_tells(tier):
+    with tf.Graph().as_default():
+        size = tf.placeholder(tf.int32)
+        cell = CELLS["lstm"]()
+
+        def loop_fn(time, output, state, _):
+            if output is None:
+                state, lead = cell.zero_state(4, tf.float32), []
+            else:
+                lead = [4]
+            emit = tf.ones([*lead, 2, 3], tf.int32), tf.ones([*lead, size], tf.int64)
+            return tf.constant([2, 3, 3, 1]) <= time, tf.ones([4, DEPTH]), state, emit, None
+
+        fixed, fed = (array.stack() for array in tf.nn.raw_rnn(cell, loop_fn)[0])
+        assert fixed.shape.as_list() == [None, 4, 2, 3]
+        fixed, fed = run([fixed, fed], tier, {size: 2})
+    expected = [[1, 1, 1, 1], [1, 1, 1, 0], [0, 1, 1, 0]]  # nothing is emitted after a sequence has ended
+    np.testing.assert_array_equal(fixed, np.broadcast_to(np.array(expected)[..., None, None], [3, 4, 2, 3]))
+    np.testing.assert_array_equal(fed, np.broadcast_to(np.array(expected)[..., None], [3, 4, 2]))
+
+
 @pytest.mark.parametrize("tier", [*TIERS, "auto"])
 def test_lengths_that_change(tier):
     with tf.Graph().as_default():

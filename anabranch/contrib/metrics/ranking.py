@@ -131,14 +131,15 @@ def precision_at_recall(
     updates_collections: Any = None,
     name: str | None = None,
 ) -> Pair:
-    """The precision at the threshold whose recall is nearest to ``target_recall``."""
+    """The precision at the largest threshold whose recall is at least ``target_recall``."""
     if not 0 <= target_recall <= 1:
         raise ValueError("`target_recall` must be in the range [0, 1].")
 
     def compute(counts: Counts) -> Any:
-        distance = tf.abs(rate(counts, "true_positives", "false_negatives") - target_recall)
-        nearest = num_thresholds - 1 - tf.argmin(tf.reverse(distance, [0]))  # the last of them
-        return tf.gather(rate(counts, "true_positives", "false_positives"), nearest)
+        admitted = rate(counts, "true_positives", "false_negatives") >= target_recall
+        last = tf.reduce_sum(tf.cast(admitted, tf.int64)) - 1  # recall falls from one threshold to the next
+        hits, others = counts["true_positives"][last], counts["false_positives"][last]
+        return (hits + EPSILON) / (hits + others + EPSILON)
 
     where_to = metrics_collections, updates_collections
     return at_point(labels, predictions, weights, num_thresholds, where_to, compute, name, "precision_at_recall")
@@ -158,7 +159,7 @@ def recall_at_precision(
 ) -> Pair:
     """The recall at the threshold whose precision is nearest to a given one.
 
-    With ``strict_mode``, the largest recall at a precision of at least the given one (0 if there is none).
+    With ``strict_mode``, the recall at the smallest precision that is at least the given one (0 if there is none).
     """
     if not 0 <= precision <= 1:
         raise ValueError("`precision` must be in the range [0, 1].")
@@ -167,7 +168,8 @@ def recall_at_precision(
         precisions = rate(counts, "true_positives", "false_positives")
         recalls = rate(counts, "true_positives", "false_negatives")
         if strict_mode:
-            return tf.reduce_max(tf.where(precisions >= precision, recalls, tf.zeros_like(recalls)))
+            least = tf.argmax(1.0 / (precisions - precision + EPSILON))  # the first of those just above
+            return tf.where(precisions[least] >= precision, recalls[least], 0.0)
         return tf.gather(recalls, tf.argmin(tf.abs(precisions - precision)))
 
     where_to = metrics_collections, updates_collections

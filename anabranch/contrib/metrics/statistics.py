@@ -178,8 +178,12 @@ def streaming_concat(
     """
     with tf.variable_scope(name, "streaming_concat", (values,)):
         values = tf.convert_to_tensor(values)
+        if values.shape.ndims is None:
+            raise ValueError("`values` must have known statically known rank")
         shape = values.shape.as_list()
         place = axis + len(shape) if axis < 0 else axis
+        if not 0 <= place < len(shape):
+            raise ValueError(f"axis = {place!r} not in [0, {len(shape)!r})")
         if any(size is None for i, size in enumerate(shape) if i != place):
             raise ValueError(f"All dimensions except `axis` ({axis}) must be known: {values.shape}")
         empty = [0 if i == place else size for i, size in enumerate(shape)]

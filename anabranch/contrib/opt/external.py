@@ -57,7 +57,7 @@ class ExternalOptimizerInterface:
                 )
         self._equalities, self._inequalities = list(equalities or []), list(inequalities or [])
         self._bounds = self._packed_bounds(var_to_bounds)
-        self._options = optimizer_kwargs
+        self.optimizer_kwargs = optimizer_kwargs
         sizes = [int(np.prod(var.get_shape().as_list(), dtype=np.int64)) for var in self._vars]
         ends = np.cumsum(sizes).tolist()
         self._slices = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
@@ -105,8 +105,8 @@ class ExternalOptimizerInterface:
             inequality_funcs=[_first(f) for f in functions[split:]],
             inequality_grad_funcs=[_first(f) for f in gradients[split:]],
             packed_bounds=self._bounds,
-            step_callback=step_callback,
-            optimizer_kwargs=self._options,
+            step_callback=step_callback or (lambda x: None),
+            optimizer_kwargs=self.optimizer_kwargs,
         )
         session.run(self._assign, dict(zip(self._places, self._parts(np.asarray(minimum)), strict=True)), **run_kwargs)
 

@@ -10,6 +10,7 @@ from typing import Any
 import anabranch as tf
 from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.train.optimizer import Optimizer, target_of
 from anabranch.train.optimizers import AdamOptimizer, MomentumOptimizer
 
@@ -132,7 +133,7 @@ class AdaMaxOptimizer(AdamOptimizer):
         super().__init__(learning_rate, beta1, beta2, epsilon, use_locking, name)
 
     def _get_beta_accumulators(self) -> Any:
-        return self._get_non_slot_variable("beta1_power", tf.get_default_graph())
+        return self._get_non_slot_variable("beta1_power", current_builder())
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         first = min(var_list, key=lambda var: var.name)

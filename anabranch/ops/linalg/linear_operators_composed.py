@@ -28,6 +28,18 @@ def _all(operators: list[LinearOperator], hint: str) -> bool | None:
     return True if all(getattr(one, hint) for one in operators) else None
 
 
+def _implied(operators: list[LinearOperator], hint: str, given: bool | None, whole: str) -> bool | None:
+    """What is given, or else True if all have the hint; ValueError where False contradicts that."""
+    implied = _all(operators, hint)
+    if implied and given is False:
+        kind = hint.removeprefix("is_").replace("positive_definite", "positive definite").replace("_", "-")
+        raise ValueError(
+            f"The {whole} of {kind} operators is always {kind}.\n"
+            + errors.message(f"{hint}=False", f"{hint}=True, as all operators have it", f"leave {hint} out")
+        )
+    return implied if given is None else given
+
+
 def _check(operators: Any, name: str) -> list[LinearOperator]:
     checked = list(operators)
     if not checked:
@@ -218,8 +230,7 @@ class LinearOperatorComposition(LinearOperator):
                         "operator.adjoint()",
                     )
                 )
-        if is_non_singular is None:
-            is_non_singular = _all(self._operators, "is_non_singular")
+        is_non_singular = _implied(self._operators, "is_non_singular", is_non_singular, "composition")
         super().__init__(
             self._operators[0].dtype,
             [p for one in self._operators for p in one.graph_parents],
@@ -286,7 +297,7 @@ class LinearOperatorKronecker(LinearOperator):
     ) -> None:
         self._operators = _check(operators, "LinearOperatorKronecker")
         hints: Any = [
-            _all(self._operators, hint) if given is None else given
+            _implied(self._operators, hint, given, "Kronecker product")
             for hint, given in (
                 ("is_non_singular", is_non_singular),
                 ("is_self_adjoint", is_self_adjoint),
@@ -386,7 +397,7 @@ class LinearOperatorBlockDiag(LinearOperator):
                     )
                 )
         hints: Any = [
-            _all(self._operators, hint) if given is None else given
+            _implied(self._operators, hint, given, "direct sum")
             for hint, given in (
                 ("is_non_singular", is_non_singular),
                 ("is_self_adjoint", is_self_adjoint),
@@ -429,6 +440,8 @@ class LinearOperatorBlockDiag(LinearOperator):
             sizes = build("Pack", sizes, axis=0)
         parts = build("SplitV", x, sizes, -2, num_split=len(self._operators))
         products = [function(one, part) for one, part in zip(self._operators, parts, strict=True)]
+        if len(products) == 1:
+            return products[0]
         lead = self._batch_of(products)
         return build("ConcatV2", [self._spread(part, lead) for part in products], -2)
 

@@ -128,6 +128,44 @@ def test_against_the_full_matrix(name: str, tier: str) -> None:
         np.testing.assert_allclose(found[key], value, 1e-8, 1e-9, err_msg=f"{name}: {key}")
 
 
+def test_operators_of_a_single_one() -> None:
+    matrix = np.array([[11.0, 0.0], [1.0, 8.0]])
+    with tf.Graph().as_default(), tf.Session() as session:
+        one = tf.linalg.LinearOperatorFullMatrix(matrix, is_non_singular=True)
+        for kind in (
+            tf.linalg.LinearOperatorBlockDiag,
+            tf.linalg.LinearOperatorKronecker,
+            tf.linalg.LinearOperatorComposition,
+        ):
+            operator = kind([one])
+            assert operator.is_non_singular
+            parts = operator.to_dense(), operator.solve(matrix), operator.matmul(matrix, adjoint=True)
+            dense, solved, product = session.run(parts)
+            np.testing.assert_allclose(dense, matrix)
+            np.testing.assert_allclose(solved, np.eye(2), atol=1e-12)
+            np.testing.assert_allclose(product, matrix.T @ matrix)
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint", "words"),
+    [
+        ("BlockDiag", "is_non_singular", "direct sum of non-singular operators is always non-singular"),
+        ("BlockDiag", "is_self_adjoint", "direct sum of self-adjoint operators is always self-adjoint"),
+        ("BlockDiag", "is_positive_definite", "direct sum of positive definite operators is always positive"),
+        ("Kronecker", "is_non_singular", "Kronecker product of non-singular operators is always non-singular"),
+        ("Kronecker", "is_self_adjoint", "Kronecker product of self-adjoint operators is always self-adjoint"),
+        ("Composition", "is_non_singular", "composition of non-singular operators is always non-singular"),
+    ],
+)
+def test_hints_that_contradict_those_of_all_parts(kind: str, hint: str, words: str) -> None:
+    with tf.Graph().as_default():
+        one = tf.linalg.LinearOperatorFullMatrix(np.eye(2), True, True, True)
+        make = getattr(tf.linalg, f"LinearOperator{kind}")
+        assert getattr(make([one, one]), hint) is (True if kind != "Composition" or "singular" in hint else None)
+        with pytest.raises(ValueError, match=words):
+            make([one, one], **{hint: False})
+
+
 def test_sizes_that_are_not_known() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         one, two, diag = (tf.placeholder(tf.float64, [None] * n) for n in (3, 2, 2))
