@@ -429,6 +429,9 @@ _BESIDE_CONTRIB = {
     "contrib.framework": " contrib.layers nn top",
     "contrib.signal": " spectral",
 }
+for _path in contrib_modules.MODULES:  # names that distributions have, too, are those of bijectors there
+    if _path.startswith("contrib.distributions.python.ops.bijectors."):
+        MODULES.setdefault(_path, "contrib.distributions.bijectors contrib.distributions")
 for _path in [*contrib_modules.MODULES, *(path for path in MODULES if path.startswith("contrib."))]:
     _parts = _path.split(".")
     _library = f"contrib.{_parts[1]}"

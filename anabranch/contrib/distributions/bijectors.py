@@ -65,6 +65,28 @@ class Exp(_Elementwise):
         return -tf.log(y)
 
 
+def checked(x: Any, *checks: tuple[Any, str]) -> Any:
+    """A tensor behind checks of it, each a function of the tensor and ``message=``, and the message."""
+    with tf.control_dependencies([check(x, message=message) for check, message in checks]):
+        return tf.identity(x)
+
+
+def below(bound: float, strictly: bool = False) -> Any:
+    """A check that a tensor is at most a number, or below it."""
+    compare = tf.assert_less if strictly else tf.assert_less_equal
+    return lambda x, message: compare(x, tf.constant(bound, x.dtype.base_dtype), message=message)
+
+
+def above(bound: float) -> Any:
+    """A check that a tensor is greater than a number."""
+    return lambda x, message: tf.assert_greater(x, tf.constant(bound, x.dtype.base_dtype), message=message)
+
+
+def other_than(value: float) -> Any:
+    """A check that no element is a number."""
+    return lambda x, message: tf.assert_none_equal(x, tf.constant(value, x.dtype.base_dtype), message=message)
+
+
 @public(_HOME + "Sigmoid")
 class Sigmoid(_Elementwise):
     """``1 / (1 + exp(-x))``."""
@@ -91,6 +113,8 @@ class Softplus(Bijector):
 
     def __init__(self, hinge_softness: Any = None, validate_args: bool = False, name: str = "softplus") -> None:
         self._softness = None if hinge_softness is None else tf.convert_to_tensor(hinge_softness, name="hinge_softness")
+        if validate_args and self._softness is not None:
+            self._softness = checked(self._softness, (other_than(0.0), "hinge_softness must be non-zero"))
         super().__init__(validate_args=validate_args, forward_min_event_ndims=0, name=name)
 
     @property
@@ -122,7 +146,20 @@ class Softsign(_Elementwise):
         return x / (1.0 + tf.abs(x))
 
     def _inverse(self, y: Any) -> Any:
+        y = self._of_y(y)
         return y / (1.0 - tf.abs(y))
+
+    def _of_y(self, y: Any) -> Any:
+        if not self._validate_args:
+            return y
+        return checked(
+            y,
+            (above(-1.0), "Inverse transformation input must be greater than -1."),
+            (below(1.0, strictly=True), "Inverse transformation input must be less than 1."),
+        )
+
+    def _inverse_log_det_jacobian(self, y: Any) -> Any:
+        return -2.0 * tf.log1p(-tf.abs(self._of_y(y)))
 
     def _forward_log_det_jacobian(self, x: Any) -> Any:
         return -2.0 * tf.log1p(tf.abs(x))
@@ -136,13 +173,18 @@ class Square(_Elementwise):
         super().__init__(validate_args, name)
 
     def _forward(self, x: Any) -> Any:
-        return tf.square(x)
+        return tf.square(self._of(x))
 
     def _inverse(self, y: Any) -> Any:
-        return tf.sqrt(y)
+        return tf.sqrt(self._of(y))
 
     def _forward_log_det_jacobian(self, x: Any) -> Any:
-        return math.log(2.0) + tf.log(x)
+        return math.log(2.0) + tf.log(self._of(x))
+
+    def _of(self, t: Any) -> Any:
+        if not self._validate_args:
+            return t
+        return checked(t, (tf.assert_non_negative, "All elements must be non-negative."))
 
 
 @public(_HOME + "AffineScalar")
@@ -154,6 +196,8 @@ class AffineScalar(Bijector):
     ) -> None:
         self._shift = None if shift is None else tf.convert_to_tensor(shift, name="shift")
         self._scale = None if scale is None else tf.convert_to_tensor(scale, name="scale")
+        if validate_args and self._scale is not None:
+            self._scale = checked(self._scale, (other_than(0.0), "Argument scale was zero"))
         super().__init__(is_constant_jacobian=True, validate_args=validate_args, forward_min_event_ndims=0, name=name)
 
     @property

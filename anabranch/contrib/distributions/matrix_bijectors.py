@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import anabranch as tf
-from anabranch.contrib.distributions.bijectors import AffineScalar, Bijector, Chain, Softplus
+from anabranch.contrib.distributions.bijectors import AffineScalar, Bijector, Chain, Softplus, checked, other_than
 from anabranch.contrib.distributions.matrices import fill_triangular, fill_triangular_inverse
 from anabranch.core import errors
 from anabranch.core.contract.api import public
@@ -108,11 +108,28 @@ class Affine(Bijector):
         validate_args: bool = False,
         name: str = "affine",
     ) -> None:
+        if scale_perturb_diag is not None and scale_perturb_factor is None:
+            raise ValueError(
+                "When scale_perturb_diag is specified, scale_perturb_factor must be specified.\n"
+                + errors.message("scale_perturb_diag alone", "both, or none", "scale_perturb_factor=tf.eye(n)")
+            )
         given = [shift, scale_identity_multiplier, scale_diag, scale_tril, scale_perturb_factor, scale_perturb_diag]
         first = next((part for part in given if part is not None), None)
         dtype = None if first is None else tf.convert_to_tensor(first).dtype.base_dtype
         parts = [None if part is None else tf.convert_to_tensor(part, dtype) for part in given]
         self._shift, multiplier, diagonal, triangle, factor, weights = parts
+        if validate_args:
+            if multiplier is not None:
+                multiplier = checked(multiplier, (other_than(0.0), "identity_multiplier should be non-zero."))
+            added = diagonal if triangle is None else tf.matrix_diag_part(triangle)
+            if added is not None:  # what is on the diagonal besides a multiple of the identity
+                whole = added if triangle is None or diagonal is None else added + diagonal
+                whole = whole if multiplier is None else whole + multiplier[..., tf.newaxis]
+                with tf.control_dependencies([checked(whole, (other_than(0.0), "diagonal part must be non-zero"))]):
+                    if triangle is None:
+                        diagonal = tf.identity(diagonal)
+                    else:
+                        triangle = tf.identity(triangle)
         self._multiplier: Any = None
         self._operator: Any = None
         if diagonal is None and triangle is None and factor is None:

@@ -6,8 +6,14 @@ import math
 from typing import Any
 
 import anabranch as tf
-from anabranch.contrib.distributions.bijectors import _HOME, Bijector
+from anabranch.contrib.distributions.bijectors import _HOME, Bijector, below, checked
 from anabranch.core.contract.api import public
+
+_PROBABILITY = (
+    (tf.assert_non_negative, "Inverse transformation input must be greater than 0."),
+    (below(1.0), "Inverse transformation input must be less than or equal to 1."),
+)
+_SAMPLE = (tf.assert_non_negative, "sample must be non-negative"), (below(1.0), "sample must be no larger than `1`.")
 
 
 @public(_HOME + "AbsoluteValue")
@@ -21,10 +27,17 @@ class AbsoluteValue(Bijector):
         return tf.abs(x)
 
     def _inverse(self, y: Any) -> Any:
+        y = self._of_y(y)
         return -y, y
+
+    def _of_y(self, y: Any) -> Any:
+        return checked(y, (tf.assert_non_negative, "Argument y was negative")) if self._validate_args else y
 
     def _inverse_log_det_jacobian(self, y: Any) -> Any:
         zero = tf.constant(0.0, y.dtype.base_dtype)
+        if self._validate_args:
+            with tf.control_dependencies([self._of_y(y)]):
+                zero = tf.identity(zero)
         return zero, zero
 
     @property
@@ -39,6 +52,8 @@ class Gumbel(Bijector):
     def __init__(self, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool = False, name: str = "gumbel") -> None:
         self._loc = tf.convert_to_tensor(loc, name="loc")
         self._scale = tf.convert_to_tensor(scale, self._loc.dtype.base_dtype, name="scale")
+        if validate_args:
+            self._scale = checked(self._scale, (tf.assert_positive, "Argument scale was not positive"))
         super().__init__(validate_args=validate_args, forward_min_event_ndims=0, name=name)
 
     @property
@@ -55,13 +70,17 @@ class Gumbel(Bijector):
         return tf.exp(-tf.exp(-(x - self._loc) / self._scale))
 
     def _inverse(self, y: Any) -> Any:
-        return self._loc - self._scale * tf.log(-tf.log(y))
+        return self._loc - self._scale * tf.log(-tf.log(self._of_y(y)))
+
+    def _of_y(self, y: Any) -> Any:
+        return checked(y, *_PROBABILITY) if self._validate_args else y
 
     def _forward_log_det_jacobian(self, x: Any) -> Any:
         z = (x - self._loc) / self._scale
         return -z - tf.exp(-z) - tf.log(self._scale)
 
     def _inverse_log_det_jacobian(self, y: Any) -> Any:
+        y = self._of_y(y)
         return tf.log(self._scale / (-tf.log(y) * y))
 
 
@@ -78,6 +97,9 @@ class Kumaraswamy(Bijector):
     ) -> None:
         self._a = tf.convert_to_tensor(concentration1, name="concentration1")
         self._b = tf.convert_to_tensor(concentration0, self._a.dtype.base_dtype, name="concentration0")
+        if validate_args:
+            positive = tf.assert_positive, "Concentration parameter must be positive."
+            self._a, self._b = checked(self._a, positive), checked(self._b, positive)
         super().__init__(validate_args=validate_args, forward_min_event_ndims=0, name=name)
 
     @property
@@ -91,13 +113,16 @@ class Kumaraswamy(Bijector):
         return self._b
 
     def _forward(self, x: Any) -> Any:
-        return tf.exp(tf.log1p(-tf.exp(tf.log1p(-x) / self._b)) / self._a)
+        return tf.exp(tf.log1p(-tf.exp(tf.log1p(-self._of(x)) / self._b)) / self._a)
+
+    def _of(self, sample: Any) -> Any:
+        return checked(sample, *_SAMPLE) if self._validate_args else sample
 
     def _inverse(self, y: Any) -> Any:
-        return -tf.expm1(self._b * tf.log1p(-(y**self._a)))
+        return -tf.expm1(self._b * tf.log1p(-(self._of(y) ** self._a)))
 
     def _inverse_log_det_jacobian(self, y: Any) -> Any:
-        a, b = self._a, self._b
+        a, b, y = self._a, self._b, self._of(y)
         return tf.log(a) + tf.log(b) + (a - 1) * tf.log(y) + (b - 1) * tf.log1p(-(y**a))
 
 
@@ -119,9 +144,9 @@ class Weibull(Bijector):
         self._concentration = tf.convert_to_tensor(concentration, name="concentration")
         tf.assert_same_float_dtype([self._scale, self._concentration])
         if validate_args:
-            self._scale = _after(tf.assert_positive, self._scale, "Argument scale was not positive")
-            self._concentration = _after(
-                tf.assert_positive, self._concentration, "Argument concentration was not positive"
+            self._scale = checked(self._scale, (tf.assert_positive, "Argument scale was not positive"))
+            self._concentration = checked(
+                self._concentration, (tf.assert_positive, "Argument concentration was not positive")
             )
         super().__init__(validate_args=validate_args, forward_min_event_ndims=0, name=name)
 
@@ -137,18 +162,10 @@ class Weibull(Bijector):
 
     def _of_x(self, x: Any) -> Any:
         text = "Forward transformation input must be at least 0."
-        return _after(tf.assert_non_negative, x, text) if self._validate_args else x
+        return checked(x, (tf.assert_non_negative, text)) if self._validate_args else x
 
     def _of_y(self, y: Any) -> Any:
-        if not self._validate_args:
-            return y
-        y = _after(tf.assert_non_negative, y, "Inverse transformation input must be greater than 0.")
-        one = tf.ones([], y.dtype)
-        return _after(
-            lambda x, message: tf.assert_less_equal(x, one, message=message),
-            y,
-            "Inverse transformation input must be less than or equal to 1.",
-        )
+        return checked(y, *_PROBABILITY) if self._validate_args else y
 
     def _forward(self, x: Any) -> Any:
         return -tf.expm1(-((self._of_x(x) / self._scale) ** self._concentration))
@@ -166,11 +183,6 @@ class Weibull(Bijector):
         return -((x / self._scale) ** power) + (power - 1) * tf.log(x) + tf.log(power) - power * tf.log(self._scale)
 
 
-def _after(check: Any, x: Any, message: str) -> Any:
-    with tf.control_dependencies([check(x, message=message)]):
-        return tf.identity(x)
-
-
 @public(_HOME + "SinhArcsinh")
 class SinhArcsinh(Bijector):
     """``sinh((asinh(x) + skewness) * tailweight)``."""
@@ -182,6 +194,8 @@ class SinhArcsinh(Bijector):
         dtype = tf.convert_to_tensor(first).dtype.base_dtype
         self._skewness = tf.convert_to_tensor(0.0 if skewness is None else skewness, dtype, name="skewness")
         self._tailweight = tf.convert_to_tensor(1.0 if tailweight is None else tailweight, dtype, name="tailweight")
+        if validate_args:
+            self._tailweight = checked(self._tailweight, (tf.assert_positive, "Argument tailweight was not positive"))
         super().__init__(validate_args=validate_args, forward_min_event_ndims=0, name=name)
 
     @property
