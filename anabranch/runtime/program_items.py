@@ -121,7 +121,9 @@ def _prepare(attempt: Attempt, item: ProgramItem) -> _Ready | None:
     except kernels.NotCompilable:  # a list whose elements do not fit into one array
         return None
     size = plan.batch_size(env) if program.batch_axes else ()
-    if program.batch_axes and not all(size or (0,)):
+    if program.batch_axes and not size:
+        raise batches.NotPadded(None, "a size is known only behind a program that it would pad")
+    if not all(size):
         return None  # an empty batch
     program.ready(inputs, item.static)
     batch = program.pad(inputs, size) if size else ()

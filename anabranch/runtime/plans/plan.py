@@ -490,11 +490,15 @@ class Plan:
         return *item.static, *[i for i, key in enumerate(item.program.inputs) if key in integers]
 
     def batch_size(self, env: dict[ValueKey, Any]) -> sizes.Size:
-        """How many rows the batch of a step has, or the two sizes that change in it; empty if none is padded."""
+        """How many rows the batch of a step has, or the two sizes that change in it; empty if none is padded, or what
+        says so is not there yet.
+        """
         found: dict[int, int] = {}
         for tensor, axes in self.varying.batch.items():
             for axis, which in axes.items():
                 if which not in found:
+                    if tensor not in env:
+                        return ()
                     found[which] = int(env[tensor].shape[axis])
         return tuple([found[which] for which in range(len(found))])
 

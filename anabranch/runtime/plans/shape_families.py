@@ -21,6 +21,7 @@ until interpreting what it reaches has cost as much as compiling that would gets
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -78,8 +79,9 @@ class Varying:
         self.needed: set[Tensor] = set()
         """Those of them that a program had to know."""
         self.batch: dict[Tensor, dict[int, int]] = {}
-        """Fed tensors, with the dimensions that change, while programs pad them; and which of the step's sizes each of
-        these is: there is one, the size of its batch, or there are two."""
+        """Tensors that say what the sizes of a step are, with the dimensions that change, while programs pad them; and
+        which of the sizes each of these is: there is one, or there are two. They are fed (the size of a batch), or ops
+        on the host give them: how many elements a mask leaves."""
         self.stopped = ""
         """What keeps programs from padding the batch."""
         self._seen: dict[Tensor, set[tuple[int, ...]]] = {}
@@ -93,6 +95,8 @@ class Varying:
         self._unsteady: set[Tensor] = set()
         self._by_batch: dict[Tensor, list[sizes.Observed]] = {}
         """What has been seen of each dimension of a value beside the sizes of the batch."""
+        self._past: dict[Tensor, list[int]] = {}
+        """Of each dimension of a value a number that says what sizes it has had, as long as it gives no size."""
 
     def stop_padding(self, reason: str) -> None:
         """From now on what the batch reaches is interpreted."""
@@ -167,8 +171,28 @@ class Varying:
         found = known[axis].terms() if known is not None and axis < len(known) else ()
         return found or tuple([((0, powers),) for powers in sizes.multiples(size)])
 
+    def gives_size(self, tensor: Tensor) -> bool:
+        """Whether a value of which one dimension changes may be padded, as one whose size is the step's, or is one
+        more of them: from now on it is.
+        """
+        shape = self.open[tensor]
+        if self.stopped or tensor not in self._past or shape is None or shape.count(None) != 1:
+            return False
+        axis = shape.index(None)
+        sizes_of = {other: next(iter(parts.items())) for other, parts in self.batch.items() if other in self._past}
+        past = self._past[tensor][axis]
+        same = [which for other, (along, which) in sizes_of.items() if self._past[other][along] == past]
+        which = same[0] if same else len({one for parts in self.batch.values() for one in parts.values()})
+        if which >= MOST_SIZES:
+            return False
+        self.batch[tensor] = {axis: which}
+        return True
+
     def saw(self, tensor: Tensor, shape: tuple[int, ...]) -> bool:
         """Notes a shape of a value; whether it has had so many that it is open from now on."""
+        if tensor not in self.batch:
+            past = self._past.get(tensor, ())
+            self._past[tensor] = [hash(pair) for pair in itertools.zip_longest(past, shape)]
         if tensor in self.open:
             if shapes.is_compatible(self.open[tensor], shape):
                 return False
@@ -314,7 +338,7 @@ def reached(plan: Any) -> frozenset[Operation]:
     sources = {op: plan.sources(op) for op in order}
     rows = {key for key in varying.open if holds_distinct(key) and only_names_rows(key, order, sources, plan.fed)}
     for tensor in varying.open:
-        if tensor not in varying.batch and tensor not in rows:
+        if tensor not in varying.batch and tensor not in rows and not varying.gives_size(tensor):
             varying.stop_padding(f"the shape of {tensor.name} changes besides the size of the batch")
     padded = varying.batch.keys()
     changed = varying.needed if padded else varying.changed  # a padded program is traced for one size, like any other

@@ -1,0 +1,150 @@
+"""Sizes that the data of a step decide (how many elements a mask leaves), padded: the interpreter's results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import anabranch as tf
+from anabranch.runtime.plans import shape_families
+
+ROWS = 40
+SUMS = {
+    "sum": lambda kept, ids: tf.reduce_sum(kept, 0),
+    "mean": lambda kept, ids: tf.reduce_mean(kept),
+    "greatest": lambda kept, ids: tf.reduce_max(kept, 0),
+    "least": lambda kept, ids: tf.reduce_min(kept, 0),
+    "product": lambda kept, ids: tf.reduce_prod(kept, 0),
+    "logsumexp": lambda kept, ids: tf.reduce_logsumexp(kept, 0),
+    "moments": lambda kept, ids: tf.stack(tf.nn.moments(kept, [0])),
+    "place of the greatest": lambda kept, ids: tf.argmax(kept, 0),
+    "place of the least": lambda kept, ids: tf.argmin(kept, 0),
+    "any, all": lambda kept, ids: [tf.reduce_any(kept > 1.0, 0), tf.reduce_all(kept < 1.0, 0)],
+    "number": lambda kept, ids: tf.size(kept),
+    "products of all": lambda kept, ids: tf.matmul(kept, kept, transpose_a=True),
+    "sums of segments": lambda kept, ids: tf.unsorted_segment_sum(kept, ids, 5),
+    "greatest of segments": lambda kept, ids: tf.unsorted_segment_max(kept, ids, 5),
+    "sum of quotients": lambda kept, ids: tf.reduce_sum(1.0 / kept, 0),
+    "last": lambda kept, ids: kept[-1],
+    "counts": lambda kept, ids: tf.bincount(ids, minlength=5, maxlength=5),
+}
+WHOLE = {
+    "softmax over all": lambda kept, ids: tf.nn.softmax(kept, 0),
+    "softmax of rows": lambda kept, ids: tf.nn.softmax(kept),
+    "products of each two": lambda kept, ids: tf.nn.log_softmax(tf.matmul(kept, kept, transpose_b=True)),
+    "sums so far": lambda kept, ids: tf.cumsum(kept, 0),
+    "sums from the end": lambda kept, ids: tf.cumsum(kept, 0, exclusive=True, reverse=True),
+    "turned": lambda kept, ids: tf.reverse(kept, [0]),
+    "the best of each row": lambda kept, ids: tf.nn.top_k(kept, 2).indices,
+    "with others": lambda kept, ids: tf.concat([kept, [[1.0, 2.0, 3.0]], 2.0 * kept], 0),
+    "slices": lambda kept, ids: kept[:, 1:] - kept[:, :-1],
+    "rows of a table": lambda kept, ids: tf.gather(tf.constant(np.arange(10.0).reshape(5, 2)), ids),
+    "one of each": lambda kept, ids: tf.one_hot(ids, 5),
+    "by condition": lambda kept, ids: tf.where(kept > 0.0, tf.sqrt(tf.abs(kept)), kept),
+    "scattered": lambda kept, ids: tf.scatter_nd(ids[:, None], kept, [5, 3]),
+    "sorted": lambda kept, ids: tf.contrib.framework.sort(kept, axis=0),
+    "left of what is left": lambda kept, ids: tf.boolean_mask(kept, kept[:, 0] > 0.0),
+    "different ones": lambda kept, ids: tf.unique(ids).y,
+}
+
+
+def given(number=7):
+    """Arrays of which the first row, which padding may show, has what must never be seen; all rows, one, none."""
+    draw = np.random.RandomState(2)
+    x = draw.randn(ROWS, 3).astype(np.float32)
+    x[0] = [np.nan, np.inf, -np.inf]
+    masks = [draw.rand(ROWS) < share for share in np.linspace(0.1, 0.7, number)]
+    for mask in masks:
+        mask[0], mask[3] = False, True
+    masks[5:5] = [np.arange(ROWS) > 0, np.arange(ROWS) == 7, np.zeros(ROWS, bool)]
+    return [(x + 0.1 * i, mask, draw.randint(0, 5, ROWS)) for i, mask in enumerate(masks)]
+
+
+def steps(tier, function):
+    """What a step gives that keeps rows, updates a variable by them, and has ``function`` of them."""
+    with tf.Graph().as_default():
+        x, mask = tf.placeholder(tf.float32, [ROWS, 3]), tf.placeholder(tf.bool, [ROWS])
+        ids = tf.placeholder(tf.int32, [ROWS])
+        w = tf.Variable(np.eye(3, dtype=np.float32) + 0.1)
+        kept = tf.matmul(tf.boolean_mask(x, mask), w)
+        value = function(kept, tf.boolean_mask(ids, mask))
+        loss = 0.01 * tf.reduce_sum(tf.square(kept))
+        fetches = [value, loss, tf.train.GradientDescentOptimizer(0.01).minimize(loss)]
+        found = []
+        with tf.Session(config=tf.SessionOptions(tier=tier)) as s:
+            s.run(tf.global_variables_initializer())
+            for one in given():
+                feeds = dict(zip((x, mask, ids), one, strict=True))
+                try:
+                    found.append(s.run(fetches, feeds)[:2])
+                except tf.errors.OpError as error:
+                    found.append(type(error))
+            return found, s.run(w), s.explain(fetches, feeds)
+
+
+@pytest.mark.parametrize("first", range(0, len(SUMS) + len(WHOLE), 5))
+def test_what_is_done_with_the_rows_that_a_mask_leaves(first):
+    functions = [*SUMS.values(), *WHOLE.values()][first : first + 5]
+
+    def together(kept, ids):
+        return [function(kept, ids) for function in functions]
+
+    expected, w, _ = steps("interpreted", together)
+    found, same, told = steps("compiled", together)
+    assert "batches" in told  # they are padded, or it is said what keeps them from it
+    flatten = tf.contrib.framework.nest.flatten
+    for left, right in zip(expected, found, strict=True):
+        if isinstance(left, type):
+            assert left is right
+            continue
+        for one, other in zip(flatten(left), flatten(right), strict=True):
+            assert np.shape(one) == np.shape(other)
+            assert np.asarray(one).dtype == np.asarray(other).dtype
+            np.testing.assert_allclose(other, one, rtol=2e-4, atol=2e-5)
+    np.testing.assert_allclose(same, w, rtol=1e-5)
+
+
+def test_most_of_it_is_padded():
+    names = ("sum", "mean", "greatest", "number", "softmax over all", "sums of segments", "with others")
+    told = steps("compiled", lambda kept, ids: [{**SUMS, **WHOLE}[name](kept, ids) for name in names])[2]
+    assert "batches of any size" in told
+    assert "boolean_mask/Where:0" in told
+
+
+def test_two_masks_are_two_sizes_and_a_third_is_too_many():
+    for masks in (1, 2, 3):
+        with tf.Graph().as_default():
+            x = tf.placeholder(tf.float32, [ROWS, 2])
+            kept = [tf.placeholder(tf.bool, [ROWS]) for _ in range(masks)]
+            twice = tf.boolean_mask(x, kept[0])  # as many as the first time
+            parts = [tf.boolean_mask(x, mask) for mask in kept]
+            total = tf.reduce_sum(twice * parts[0]) + tf.add_n([tf.reduce_mean(part) for part in parts])
+            draw = np.random.RandomState(0)
+            with tf.Session(config=tf.SessionOptions(tier="compiled")) as s:
+                for _ in range(16):
+                    value = draw.randn(ROWS, 2).astype(np.float32)
+                    chosen = [np.append(draw.rand(ROWS - 1) < 0.5, True) for _ in kept]
+                    feeds = {x: value, **dict(zip(kept, chosen, strict=True))}
+                    expected = np.square(value[chosen[0]]).sum() + sum(value[one].mean() for one in chosen)
+                    np.testing.assert_allclose(s.run(total, feeds), expected, rtol=1e-4, atol=1e-5)
+                told = s.explain(total, feeds)
+        assert ("batches of any size" in told) is (masks <= shape_families.MOST_SIZES)
+
+
+def test_a_mask_of_what_a_padded_part_computes():
+    """The second size is known only when the first part has run."""
+    with tf.Graph().as_default():
+        x, mask = tf.placeholder(tf.float32, [ROWS, 2]), tf.placeholder(tf.bool, [ROWS])
+        v = tf.Variable([1.0, 2.0])
+        first = tf.tanh(tf.boolean_mask(x, mask) * v)
+        second = tf.boolean_mask(first, first[:, 0] > 0.0)
+        total = tf.reduce_sum(second) + tf.reduce_sum(first[:, 1])
+        step = tf.train.GradientDescentOptimizer(0.1).minimize(total)
+        draw = np.random.RandomState(0)
+        data = [(draw.randn(ROWS, 2), draw.rand(ROWS) < 0.6) for _ in range(16)]
+        found = {}
+        for tier in ("interpreted", "compiled"):
+            with tf.Session(config=tf.SessionOptions(tier=tier)) as s:
+                s.run(tf.global_variables_initializer())
+                found[tier] = [s.run([total, step], {x: one, mask: other})[0] for one, other in data]
+        np.testing.assert_allclose(found["compiled"], found["interpreted"], rtol=1e-3)
