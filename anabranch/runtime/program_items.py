@@ -144,8 +144,7 @@ def _prepare(attempt: Attempt, item: ProgramItem) -> _Ready | None:
         executable = None
     if executable is None:
         return None
-    if not size:
-        attempt.used[item] = executable, static
+    attempt.used[item] = executable, static
     arguments = tuple([value for i, value in enumerate(inputs) if i not in static]) if static else tuple(inputs)
     slots = [state.slots[key] for key in program.donated_keys]
     owns_all = not item.writes and len(attempt.segment.written) == len(slots)

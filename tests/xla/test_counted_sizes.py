@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.runtime.fast_path.items import PaddedProgram
 from anabranch.runtime.plans import shape_families
 
 ROWS = 40
@@ -111,8 +112,12 @@ def test_most_of_it_is_padded():
     assert "boolean_mask/Where:0" in told
 
 
-def test_two_masks_are_two_sizes_and_a_third_is_too_many():
+def test_two_masks_are_two_sizes_and_a_third_is_too_many(monkeypatch):
+    fast: list[int] = []
+    run = PaddedProgram.run
+    monkeypatch.setattr(PaddedProgram, "run", lambda *args: fast.append(1) or run(*args))
     for masks in (1, 2, 3):
+        fast.clear()
         with tf.Graph().as_default():
             x = tf.placeholder(tf.float32, [ROWS, 2])
             kept = [tf.placeholder(tf.bool, [ROWS]) for _ in range(masks)]
@@ -129,6 +134,7 @@ def test_two_masks_are_two_sizes_and_a_third_is_too_many():
                     np.testing.assert_allclose(s.run(total, feeds), expected, rtol=1e-4, atol=1e-5)
                 told = s.explain(total, feeds)
         assert ("batches of any size" in told) is (masks <= shape_families.MOST_SIZES)
+        assert bool(fast) is (masks <= shape_families.MOST_SIZES)  # such steps go the fast path
 
 
 def test_a_mask_of_what_a_padded_part_computes():

@@ -85,8 +85,9 @@ class FastStep:
                 key
                 for item in segment.items
                 if isinstance(item, ProgramItem)
-                for key in item.program.inputs
+                for i, key in enumerate(item.program.inputs)
                 if isinstance(key, Tensor) and key in self.places and self.places[key] >= self._given_until
+                if i not in item.program.batch_axes
             ]
             form = None
             if computes:
@@ -179,7 +180,9 @@ class FastStep:
         if len(self.stages) > 1 or self.stages[0].guards:
             return None
         form = self.stages[0].form(())
-        return form if form is not None and len(form.items) == 1 and form.items[0] is form.last else None
+        if form is None or len(form.items) != 1 or form.padded:
+            return None
+        return form if form.items[0] is form.last else None
 
     @property
     def caches(self) -> list[Cache[Any, Form]]:
@@ -267,6 +270,9 @@ class _Stage:
     def keep(self, signature: Any, form: Form) -> None:
         """Keep a form for values like those that it was made from."""
         self.forms_made += 1
+        known = self.forms.get(signature) if self.guards else self._only
+        if known is not None:
+            form.adopt(known)
         if not self.guards:
             self._only = form
             return
@@ -279,7 +285,7 @@ def of(runner: Runner) -> FastStep | None:
     computes = computed_segments.serve(plan)
     if plan.nested or plan.dynamic_on_host or plan.analysis.carried or runner.shared:
         return None
-    if plan.varying.open and not computes:
+    if plan.varying.open and not computes and (not plan.varying.batch or plan.varying.looks_again):
         return None
     for segment in plan.segments:
         if segment.calls_python or not program_groups.shapes_certain(plan, segment):

@@ -18,6 +18,7 @@ from anabranch.runtime.fast_path.items import (
     HostOp,
     OtherShapes,
     PaddedArgument,
+    PaddedProgram,
     Wave,
     sources_of,
     stored_outputs,
@@ -55,6 +56,8 @@ class Form:
         is_last = segment is plan.segments[-1]
         local = set[int]()
         known: set[ValueKey] = {*plan.constants, *plan.handles}
+        self.padded: list[PaddedProgram] = []
+        """Those that pad the sizes of the step."""
         self.last: BoundProgram | None = None
         """The program that owns the buffers of variables, or else the last one."""
         wave: list[tuple[bool, BoundProgram]] = []
@@ -66,7 +69,10 @@ class Form:
                 continue
             program = item.program
             executable, static = attempt.used[item]
+            pads = bool(program.batch_axes)
             if executable.facts.guessed or not all(program.inputs[i] in known for i in static):
+                raise Unfit
+            if pads and (static or item.wave >= 0):
                 raise Unfit
             slots = [state.slots[key] for key in program.donated_keys]
             owns_all = not item.writes and len(segment.written) == len(slots)
@@ -84,12 +90,20 @@ class Form:
                 if i not in static
             }
             checks = [(place, attempt.env[key].shape) for key, place in pairs if place in local and key not in padded]
-            call = Call(program, executable, slots, owns_all, True, waits, engine.is_wide(executable.function))
+            if pads:
+                following = {places[program.inputs[i]] for i in program.batch_axes}
+                checks = [(place, shape) for place, shape in checks if place not in following]
+            call = Call(program, executable, slots, owns_all, not pads, waits, engine.is_wide(executable.function))
             where = program.devices_of_inputs
             if where is not None:
                 where = [device for i, device in enumerate(where) if i not in static]
             counters = [state.counters[op] for op in program.random_ops]
             self.last = BoundProgram(call, sources, checks, counters, where, list(padded.values()))
+            if pads:
+                giving = [(places[tensor], axis) for tensor, axis in plan.gives_sizes]
+                size = plan.batch_size(attempt.env)
+                self.last = PaddedProgram(giving, self.last, size, [attempt.env[key] for key in padded])
+                self.padded.append(self.last)
             wave.append((item.goes_last, self.last))
             if item.wave < 0 or number == len(segment.items) - 1 or segment.items[number + 1].wave != item.wave:
                 self.items.append(self.last if len(wave) == 1 else Wave(wave, plan.rank))
@@ -112,15 +126,15 @@ class Form:
         computed = {places[key] for program in programs for key in program.outputs}
         replaced = {places[key] for program in programs for key in program.donated.values()}
         self._same_shapes = not any(attempt.used[item][0].facts.dynamic for item in attempt.used) and (
-            computed | replaced
+            replaced if self.padded else computed | replaced
         ).issuperset([at for _, at in self.writes_at])
         """Whether all that is written comes from programs: in the shapes that it had, as the layout held after it."""
         computed.difference_update([at for _, at in self.writes_at])  # what becomes a version may be given away
-        self._may_share = computed.issuperset([at for at in self.fetches if at is not None])
+        self._may_share = not self.padded and computed.issuperset([at for at in self.fetches if at is not None])
         """Whether all fetches are results of programs that nobody will change."""
         self._specs = None
         self._reserves_before = None
-        if is_last and any(program.call.slots for program in ending):
+        if is_last and not self.padded and any(program.call.slots for program in ending):
             self._specs = self._large_fetches(plan, ending)
             self._reserves_before = item if self._specs is not None else None
 
@@ -155,10 +169,16 @@ class Form:
         """For each program with loops that may last, how often these may run in a caller's thread: of those that run
         beside others not at all, as one that stops must not leave the others alone.
         """
-        alone = [item.call for item in self.items if type(item) is BoundProgram]
+        alone = [item.call for item in self.items if isinstance(item, BoundProgram)]
         beside = [program.call for item in self.items if type(item) is Wave for program in item.programs]
         budgets = [call.executable.facts.budget for call in alone if call.limited]
         return [*budgets, *(0 for call in beside if call.limited)]
+
+    def adopt(self, other: Form) -> None:
+        """Take the calls of padded programs for capacities that an earlier form has served."""
+        if other.layout is self.layout and len(other.padded) == len(self.padded):
+            for program, known in zip(self.padded, other.padded, strict=True):
+                program.calls = {**known.calls, **program.calls}
 
     def with_executable(self, executable: Any) -> BoundProgram:
         """The one program of the form in another variant, which waits for nothing."""
@@ -198,7 +218,7 @@ class Form:
             for item in self.items:
                 if item is self._reserves_before and not shared:
                     reserved = self._reserve(values, current)
-                if type(item) is BoundProgram:
+                if isinstance(item, BoundProgram):
                     amounts = item.run(values, current, transaction)
                     if item.counters:
                         advances += zip(item.counters, amounts, strict=True)

@@ -18,6 +18,7 @@ from anabranch.runtime.state.slots import RandomCounter, Version
 from anabranch.runtime.step import NO_RNG, Call, Transaction, random_words, run_wave
 from anabranch.runtime.values import on_device, on_devices, to_host
 from anabranch.xla import capacities, engine
+from anabranch.xla.padding import batches, sizes
 from anabranch.xla.program import Program
 
 if TYPE_CHECKING:
@@ -90,9 +91,10 @@ class PaddedArgument:
         self._program = program
         self._input = number
         self._axes = program.open_axes[number]
-        self._shape = self._padded(value).array.shape
+        self._shape = self.padded(value).array.shape
 
-    def _padded(self, value: Any) -> capacities.Padded:
+    def padded(self, value: Any) -> capacities.Padded:
+        """The argument for a value, in the capacity that it needs."""
         return capacities.padded(value, self._axes, self._program.capacities, self._input)
 
     def of(self, value: Any) -> capacities.Padded:
@@ -101,7 +103,7 @@ class PaddedArgument:
         Raises:
             OtherShapes: it does not fit in, or the program is to have another capacity.
         """
-        padded = self._padded(value)
+        padded = self.padded(value)
         if padded.array.shape != self._shape:
             raise OtherShapes
         return padded
@@ -147,13 +149,16 @@ class BoundProgram:
         if facts.known_outputs:
             self._known = [facts.known_outputs.get(i) for i in range(len(call.program.outputs))]
 
-    def arguments(self, values: Sequence[Any], current: Sequence[Version]) -> tuple[Any, ...]:
-        """What the program is called with."""
+    def taken(self, values: Sequence[Any], current: Sequence[Version]) -> list[Any]:
+        """What the program is called with, but for padding."""
         if self._device is not None or engine.other_devices_used():
             taken = [values[i] if i >= 0 else current[~i] for i in self._sources]
-            taken = list(on_device(taken, self._device) if self._where is None else on_devices(taken, self._where))
-        else:
-            taken = [values[i] if i >= 0 else current[~i].for_program() for i in self._sources]
+            return list(on_device(taken, self._device) if self._where is None else on_devices(taken, self._where))
+        return [values[i] if i >= 0 else current[~i].for_program() for i in self._sources]
+
+    def arguments(self, values: Sequence[Any], current: Sequence[Version]) -> tuple[Any, ...]:
+        """What the program is called with."""
+        taken = self.taken(values, current)
         for argument in self._padded:
             taken[argument.position] = argument.of(taken[argument.position])
         return tuple(taken)
@@ -169,11 +174,15 @@ class BoundProgram:
         Raises:
             OtherShapes: it is not for such values.
         """
+        self.check(values)
+        rng = random_words(self.counters) if self.counters else NO_RNG
+        return self.arguments(values, current), rng
+
+    def check(self, values: Sequence[Any]) -> None:
+        """Raise OtherShapes if what was computed in the segment has not the shapes that the program is for."""
         for place, shape in self._checks:
             if values[place].shape != shape:
                 raise OtherShapes
-        rng = random_words(self.counters) if self.counters else NO_RNG
-        return self.arguments(values, current), rng
 
     def store(self, values: list[Any], outputs: Sequence[Any], finals: Sequence[Any]) -> Sequence[int]:
         """Store what it gave; how far its random streams move."""
@@ -186,6 +195,53 @@ class BoundProgram:
             values += merged
         values += finals
         return self.facts.amounts(outputs) if self.counters else ()
+
+
+class PaddedProgram(BoundProgram):
+    """A program that pads the sizes of a step: it has a call for each capacity that has served."""
+
+    __slots__ = ("_giving", "_padding", "calls")
+
+    def __init__(self, giving: Sequence[tuple[int, int]], program: BoundProgram, size: sizes.Size, values: Any) -> None:
+        """``giving`` are the places and dimensions of what says the sizes; ``program`` ran for ``size``, and for
+        ``values`` of its padded arguments.
+        """
+        super().__init__(
+            program.call, program._sources, program._checks, program.counters, program._where, program._padded
+        )
+        self._giving = giving
+        self._padding = [argument.position for argument in self._padded]
+        taken = {at.position: at.padded(value) for at, value in zip(self._padded, values, strict=True)}
+        self.calls = {self._key(size, taken): self.call}
+
+    def _key(self, size: sizes.Size, taken: Any) -> Any:
+        return sizes.capacity(size), *[taken[i].array.shape for i in self._padding]
+
+    def run(self, values: list[Any], current: Sequence[Version], transaction: Transaction) -> Sequence[int]:
+        """Call it for the sizes that there are and stores what it gives, cut to them."""
+        size = tuple([values[place].shape[axis] for place, axis in self._giving])
+        if not all(size):
+            raise OtherShapes
+        self.check(values)
+        taken = self.taken(values, current)
+        for argument in self._padded:
+            taken[argument.position] = argument.padded(taken[argument.position])
+        call = self.calls.get(self._key(size, taken))
+        if call is None or not call.executable.facts.batch.holds(size, call.program.flat_ops):
+            raise OtherShapes
+        try:
+            call.program.pad(taken, size)
+        except batches.NotPadded:
+            raise OtherShapes from None
+        rng = random_words(self.counters) if self.counters else NO_RNG
+        outputs, finals, _ = call.run(transaction, tuple(taken), rng)
+        facts = call.executable.facts
+        exact, known, amounts = facts.batch.cut(outputs, size)
+        for position, value in zip(facts.traced_outputs, exact, strict=True):
+            known[position] = value
+        values += [known[position] for position in range(len(call.program.outputs))]
+        values += finals
+        return amounts
 
 
 class Wave:

@@ -489,18 +489,23 @@ class Plan:
             return item.static
         return *item.static, *[i for i, key in enumerate(item.program.inputs) if key in integers]
 
+    @property
+    def gives_sizes(self) -> list[tuple[Tensor, int]]:
+        """For each of the sizes that are padded a value, and its dimension, of that size."""
+        found: dict[int, tuple[Tensor, int]] = {}
+        for tensor, axes in self.varying.batch.items():
+            for axis, which in axes.items():
+                found.setdefault(which, (tensor, axis))
+        return [found[which] for which in range(len(found))]
+
     def batch_size(self, env: dict[ValueKey, Any]) -> sizes.Size:
         """How many rows the batch of a step has, or the two sizes that change in it; empty if none is padded, or what
         says so is not there yet.
         """
-        found: dict[int, int] = {}
-        for tensor, axes in self.varying.batch.items():
-            for axis, which in axes.items():
-                if which not in found:
-                    if tensor not in env:
-                        return ()
-                    found[which] = int(env[tensor].shape[axis])
-        return tuple([found[which] for which in range(len(found))])
+        giving = self.gives_sizes
+        if not all(tensor in env for tensor, _ in giving):
+            return ()
+        return tuple([int(env[tensor].shape[axis]) for tensor, axis in giving])
 
     @property
     def looks_anew(self) -> bool:

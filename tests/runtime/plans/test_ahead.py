@@ -594,7 +594,8 @@ def test_bodies_are_interpreted_again_when_a_plan_goes_back(clock, seconds, monk
     np.testing.assert_allclose(total, rows.sum(), rtol=1e-5)
 
 
-def test_a_body_on_the_host_that_has_code_for_all_its_sizes_is_not_compiled(clock):
+def test_a_body_on_the_host_that_has_code_for_all_its_sizes_is_not_compiled(clock, monkeypatch):
+    monkeypatch.setattr(shape_families, "MOST_SIZES", 0)  # or it would be padded, and part of the program
     x, mask = tf.placeholder(tf.float32, [6, 4]), tf.placeholder(tf.bool, [6])
     v = tf.Variable(tf.ones([4]))
     kept = tf.boolean_mask(x * v, mask)

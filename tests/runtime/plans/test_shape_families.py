@@ -195,8 +195,8 @@ def test_data_dependent_shapes_leave_the_rest_compiled(tier, counts, monkeypatch
         assert counts == before
         assert counts["programs"] <= 3 * (MOST_SHAPES + 2)
         left = host_ops(s, fetches, {x: given[0]})
-        assert {"Where", "GatherV2"} <= left
-        assert not left & {"MatMul", "ApplyMomentum"}
+        assert "Where" in left  # what it leaves is padded
+        assert not left & {"GatherV2", "MatMul", "ApplyMomentum"}
 
 
 def test_what_the_host_gives_in_one_shape_leaves_the_rest_compiled(counts, monkeypatch):
