@@ -7,9 +7,10 @@ order, so that each node is one that TensorFlow runs too.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -107,6 +108,45 @@ def _sizes(inputs: list[tuple[str, ...]], raws: list[Any], equation: str) -> tup
     return sizes, dots
 
 
+class _Form(NamedTuple):
+    """What an equation says for operands of certain shapes."""
+
+    text: str
+    once: tuple[str, ...]
+    """The labels of what the array library gives: each once."""
+    output: tuple[str, ...]
+    sums_ellipsis: bool
+    """Whether the output leaves an ellipsis out: it is summed over. The array libraries want it in the output first."""
+    is_direct: bool
+    """Whether the host computes it as it stands, in one loop over all labels, and not by products of matrices."""
+
+
+@functools.lru_cache(1024)
+def _form(equation: str | bytes, operands: tuple[tuple[int, ...], ...]) -> _Form:
+    """The form of an equation, checked.
+
+    Raises:
+        ValueError: a rank or size does not fit.
+    """
+    terms, output = parse(equation)
+    for labels, shape in zip(terms, operands, strict=True):
+        named = len(labels) - (_DOTS in labels)
+        if not (len(shape) == named or (_DOTS in labels and len(shape) > named)):
+            text = "".join(labels)
+            raise ValueError(f"Expected input of rank {named} for the labels {text}, got rank {len(shape)}")
+    sizes, dots = _sizes(terms, list(operands), str(equation))
+    sums_ellipsis = _DOTS not in output and any(_DOTS in labels for labels in terms)
+    full = (_DOTS, *output) if sums_ellipsis else output
+    once = tuple(dict.fromkeys(full))
+    products = math.prod(size or 0 for size in (*sizes.values(), *dots))
+    is_direct = products <= _FEW_PRODUCTS or set(sizes) <= set(full)
+    return _Form(_text(terms, once), once, output, sums_ellipsis, is_direct)
+
+
+_FEW_PRODUCTS = 1 << 13
+"""Products of elements up to which one loop takes less time than to arrange matrices for BLAS."""
+
+
 # ------------------------------------------------------------------------------------------------------------------ op
 class Einsum(Op):
     """Sum of products of the elements of `N` tensors, paired by the labels of `equation` (`"ij,jk->ik"`)."""
@@ -134,30 +174,18 @@ class Einsum(Op):
         return dims
 
     def kernel(ctx, inputs, attrs):
-        terms, output = parse(attrs["equation"])
-        for labels, x in zip(terms, inputs, strict=True):
-            named = len(labels) - (_DOTS in labels)
-            require(
-                ctx,
-                x.ndim == named or (_DOTS in labels and x.ndim > named),
-                "Expected input of rank {0} for the labels {1}, got rank {2}",
-                named,
-                "".join(labels),
-                x.ndim,
-            )
         try:
-            _sizes(terms, [x.shape for x in inputs], attrs["equation"])
+            form = _form(attrs["equation"], tuple([tuple(x.shape) for x in inputs]))
         except ValueError as problem:
             require(ctx, False, str(problem).replace("{", "{{").replace("}", "}}"))
-        # An ellipsis that the output leaves out is summed over: the array libraries want it in the output first.
-        full = output if _DOTS in output or not any(_DOTS in labels for labels in terms) else (_DOTS, *output)
-        once = tuple(dict.fromkeys(full))
-        result = _contract(ctx, _text(terms, once), inputs)
-        if full is not output:
+            raise
+        result = _contract(ctx, form, inputs)
+        once = form.once
+        if form.sums_ellipsis:
             gone = result.ndim - len(once) + 1
             result = ctx.xp.sum(result, axis=tuple(range(gone)), dtype=result.dtype)
             once = once[1:]
-        return _fill_diagonals(ctx.xp, result, once, output)
+        return _fill_diagonals(ctx.xp, result, once, form.output)
 
     def gradient(op, grad):
         terms, output = parse(op.get_attr("equation"))
@@ -170,14 +198,15 @@ def _host_contract(equation: str, *inputs: np.ndarray) -> np.ndarray:
     return np.einsum(equation, *inputs, optimize="greedy")
 
 
-def _contract(ctx: Any, equation: str, inputs: Any) -> Any:
+def _contract(ctx: Any, form: _Form, inputs: Any) -> Any:
     dtype = inputs[0].dtype
-    if is_half(dtype) and ctx.host:
-        return _host_contract(equation, *[x.astype(np.float32) for x in inputs]).astype(dtype)
     if ctx.host:
-        return _host_contract(equation, *inputs).astype(dtype)
-    wide = np.float32 if is_half(dtype) else dtype
-    product = ctx.xp.einsum(equation, *inputs, precision=ctx.precision, preferred_element_type=wide, optimize="greedy")
+        contract = np.einsum if form.is_direct else _host_contract
+        wide = [x.astype(np.float32) for x in inputs] if is_half(dtype) else inputs
+        result = contract(form.text, *wide).astype(dtype, copy=False)
+        return result if result.base is None else result.copy()  # a transpose or a diagonal is a view of the operand
+    kind = np.float32 if is_half(dtype) else dtype
+    product = ctx.xp.einsum(form.text, *inputs, precision=ctx.precision, preferred_element_type=kind, optimize="greedy")
     return product.astype(dtype)
 
 
