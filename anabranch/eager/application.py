@@ -183,6 +183,7 @@ class Application:
         "blocks",
         "compilable",
         "definition",
+        "draws",
         "dtypes",
         "host",
         "input_dtypes",
@@ -222,6 +223,7 @@ class Application:
         kind = definition.effect.kind
         self._run = {"read": self._read, "write": self._write}.get(kind, self._compute)
         self.blocks = kind in ("channel", "io")
+        self.draws = kind == "random"
 
     # ---------------------------------------------------------------------------------------------------------- running
     def run(self, inputs: Sequence[EagerTensor], counter: RandomCounter | None = None) -> tuple[EagerTensor, ...]:

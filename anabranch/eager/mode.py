@@ -294,7 +294,8 @@ class EagerBuilder(Builder):
                     return NotImplemented
                 inputs = operands
                 break
-        outputs = application.run(inputs)
+        stream = self._stream(application, attrs) if application.draws else None
+        outputs = application.run(inputs, stream)
         if recording._tapes.active or self.callbacks:
             self._finished(application, inputs, outputs)
         if application.alone:
@@ -310,7 +311,8 @@ class EagerBuilder(Builder):
         if (
             definition is None
             or definition.makes is not None
-            or definition.effect.kind in ("random", "channel", "io", "body")
+            or definition.effect.kind in ("channel", "io", "body")
+            or (definition.effect.kind == "random" and any([attrs.get(name) for name in _SEEDS]))  # of one call, say
             or len(inputs) != len(definition.inputs)
             or not inputs
             or not all(

@@ -265,6 +265,8 @@ class ResourceVariable(Variable):
         if self._cached is not None:
             return self._cached
         builder = self._builder
+        if not builder.defers:
+            return self._read()
         with builder.colocate_with(None, ignore_existing=True), builder.device(self._handle.device):
             return self._read()
 

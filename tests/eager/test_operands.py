@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.eager.mode import EAGER
 
 MIXED = {
     "a list that is joined": (lambda f, i: tf.concat([f, i], 0), "ConcatV2 as input #1"),
@@ -66,3 +67,27 @@ def test_a_loop_gives_a_list_where_its_body_does():
     assert [value.numpy() for value in run(lambda i: [i + 1], 0)] == [3]
     assert [value.numpy() for value in run(lambda i: i + 1, 7)] == [7]
     assert run(lambda i: i + 1, 0, maximum_iterations=2).numpy() == 2
+
+
+def test_draws_on_the_short_way_follow_the_seeds():
+    """The stream of an op without a seed of its own goes on, and begins anew with the seed of the process."""
+    with EAGER.as_default():
+        runs = []
+        for _ in range(2):
+            tf.set_random_seed(5)
+            runs.append([tf.random_uniform([3]).numpy() for _ in range(4)])
+        tf.set_random_seed(None)
+        free = [tf.random_uniform([3]).numpy() for _ in range(4)]
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert len({array.tobytes() for array in [*runs[0], *free]}) == 8
+
+
+def test_products_with_variables_and_of_symbolic_tensors():
+    with EAGER.as_default():
+        w = tf.Variable(np.arange(6, dtype=np.float32).reshape(2, 3))
+        x = np.ones((1, 2), np.float32)
+        for _ in range(2):
+            np.testing.assert_array_equal(tf.matmul(x, w).numpy(), [[3, 5, 7]])
+            np.testing.assert_array_equal(tf.matmul(w, x, transpose_a=True, transpose_b=True).numpy(), [[3], [5], [7]])
+        model = tf.keras.Sequential([tf.keras.layers.Lambda(lambda t: tf.matmul(t, w), input_shape=(2,))])
+        np.testing.assert_array_equal(model.predict(x), [[3, 5, 7]])

@@ -412,7 +412,7 @@ class OneHot(Op):
         require(ctx, 0 <= axis <= rank, "Expected axis to be -1 or between [0, {0}). But received: {1}", rank + 1, axis)
         wide = indices.dtype if indices.dtype.itemsize >= 4 else np.dtype(np.int32)
         places = xp.arange(depth, dtype=wide).reshape((depth, *[1] * (rank - axis)))
-        here = xp.expand_dims(indices.astype(wide), axis) == places
+        here = indices.astype(wide)[(slice(None),) * axis + (None,)] == places
         return xp.where(here, on, off)
 
 

@@ -19,6 +19,7 @@ from anabranch.core import errors
 from anabranch.core.contract.api import public
 from anabranch.core.contract.opdef import PURE, Bool, Op, Type
 from anabranch.core.graph.build import build
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
@@ -426,10 +427,14 @@ def matmul(
     _only_one(transpose_b, adjoint_b, "b")
     if isinstance(a, Tensor) and isinstance(b, Tensor) and not (transpose_a or transpose_b or adjoint_a or adjoint_b):
         return _matmul_in_scope(a, b, False, False, False, False, a_is_sparse, b_is_sparse, name or "MatMul")
+    flags = (bool(transpose_a), bool(transpose_b), bool(adjoint_a), bool(adjoint_b))
+    if not current_builder().defers and all([x.has_value for x in (a, b) if isinstance(x, Tensor)]):
+        a = convert_to_tensor(a)  # where ops run at once, a scope names nothing
+        b = convert_to_tensor(b, preferred_dtype=a.dtype.base)
+        return _matmul_in_scope(a, b, *flags, a_is_sparse, b_is_sparse, name or "MatMul")
     with name_scope(name, "MatMul", [a, b]) as scope:
         a = convert_to_tensor(a, name="a")
         b = convert_to_tensor(b, name="b", preferred_dtype=a.dtype.base)
-        flags = (bool(transpose_a), bool(transpose_b), bool(adjoint_a), bool(adjoint_b))
         return _matmul_in_scope(a, b, *flags, a_is_sparse, b_is_sparse, scope)
 
 

@@ -20,7 +20,7 @@ from anabranch.core.graph import convert
 from anabranch.core.graph.build import build
 from anabranch.core.graph.public_scopes import name_scope
 from anabranch.core.graph.random_seed import count_more
-from anabranch.ops.shared import host_activations, host_choice, open_forms
+from anabranch.ops.shared import host_activations, host_choice, open_forms, unchecked
 from anabranch.ops.shared.widening import constant, widen
 
 _REALS = "float double int32 uint8 int16 int8 int64 bfloat16 uint16 half uint32 uint64"
@@ -56,6 +56,7 @@ class Relu(Op):
     attrs = {"T": Type(_REALS + " qint8")}
     effect = PURE
     any_size = open_forms.relu
+    straight = unchecked.relu
     shape = inference.unchanged
 
     def kernel(ctx, inputs, attrs):

@@ -299,7 +299,7 @@ def sparse_softmax_cross_entropy_with_logits(
         precise = _precise(logits)
         counted = OperationCount()
         if rank == 2:
-            if labels.shape.is_fully_defined() and logits.shape[:-1].is_fully_defined():
+            if shapes.is_static(labels._shape) and shapes.is_static(logits._shape[:-1]):
                 _same_rows(labels, logits)
             loss = build("SparseSoftmaxCrossEntropyWithLogits", precise, labels, name=name)[0]
             counted.set(2)
@@ -322,8 +322,9 @@ def sparse_softmax_cross_entropy_with_logits(
 
 def _same_rows(labels: Any, logits: Any) -> list[Any]:
     """What a step must wait for so that labels have the shape of logits without their classes, if that is not known."""
-    if labels.shape.is_fully_defined() and logits.shape[:-1].is_fully_defined():
-        if labels.shape.as_list() != logits.shape.as_list()[:-1]:
+    own, whole = labels._shape, logits._shape
+    if shapes.is_static(own) and whole is not None and shapes.is_static(whole[:-1]):
+        if tuple(own) != tuple(whole[:-1]):
             raise ValueError(
                 f"Shape mismatch: The shape of labels (received {labels.shape}) should equal the shape of logits "
                 f"except for the last dimension (received {logits.shape}).\n"

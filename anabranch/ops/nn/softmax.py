@@ -247,7 +247,11 @@ class SparseSoftmaxCrossEntropyWithLogits(Op):
         )
         shifted, exponentials, total = _shifted(xp, widen(x))
         place = xp.where(wrong, labels.dtype.type(0), labels)[:, None]
-        loss = xp.log(total[:, 0]) - xp.take_along_axis(shifted, place, axis=1)[:, 0]
+        if xp is np:
+            chosen_ones = shifted[np.arange(batch), place[:, 0]]
+        else:
+            chosen_ones = xp.take_along_axis(shifted, place, axis=1)[:, 0]
+        loss = xp.log(total[:, 0]) - chosen_ones
         # For the matrix, a comparison with the class numbers fuses with the pass over the logits; a scatter would not.
         chosen = place == xp.arange(classes, dtype=labels.dtype)[None, :]
         backprop = exponentials / total - xp.where(chosen, constant(shifted, 1), constant(shifted, 0))

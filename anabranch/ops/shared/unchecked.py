@@ -91,6 +91,11 @@ def floats(function: Any) -> Maker:
     return ufunc(function, _FLOATS)
 
 
+def relu(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
+    """Of numbers."""
+    return (lambda x: np.maximum(x, 0)) if _alike(operands, _PLAIN) else None
+
+
 def quotient(operands: Sequence[Any], known: Sequence[bool], attrs: dict[str, Any]) -> Form | None:
     """Of floats."""
     return _in_spare_memory(np.divide, operands) if _alike(operands, _FLOATS) else None

@@ -187,8 +187,10 @@ class AssignVariableOp(Op):
 
 
 def _same_shape(ctx, inputs, attrs):
+    if inputs[0].shape == inputs[1].shape:
+        return  # without making the text
     ctx.check(
-        inputs[0].shape == inputs[1].shape,
+        False,
         errors.InvalidArgumentError,
         f"Cannot update variable with shape {shapes.show(inputs[0].shape)} using a Tensor with shape "
         f"{shapes.show(inputs[1].shape)}, shapes must be equal.",
