@@ -14,6 +14,7 @@ import numpy as np
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.keras.v1 import state
+from anabranch.platform import logging
 
 
 def is_dataset(x: Any) -> bool:
@@ -142,33 +143,81 @@ def check_shapes(arrays: Sequence[Any], names: Sequence[str], shapes: Sequence[A
             )
 
 
+def _by_output(weights: Any, names: Sequence[str], argument: str) -> list[Any]:
+    """What an argument says of each output: for several a list or dict; for one of a network, also the weights alone.
+
+    Raises:
+        TypeError: weights alone for several outputs. ValueError: a list of another length, or unknown names.
+    """
+    if weights is None or (isinstance(weights, (list, tuple, Mapping)) and not len(weights)):
+        return [None] * len(names)
+    wanted = f"{argument}={{{names[0]!r}: ...}}"
+    if len(names) == 1:
+        if isinstance(weights, (list, tuple)) and len(weights) == 1:
+            return list(weights)
+        return [weights[names[0]] if isinstance(weights, Mapping) and names[0] in weights else weights]
+    if isinstance(weights, (list, tuple)):
+        if len(weights) != len(names):
+            raise ValueError(
+                f"Provided `{argument}` was a list of {len(weights)} elements, but the model has {len(names)} outputs. "
+                f"You should provide one `{argument}`array per model output.\n"
+                + errors.message(f"a list of {len(weights)}", f"one for each of {list(names)}", wanted)
+            )
+        return list(weights)
+    if not isinstance(weights, Mapping):
+        raise TypeError(
+            f"The model has multiple outputs, so `{argument}` should be either a list or a dict. Provided "
+            f"`{argument}` type not understood: {weights}\n"
+            + errors.message(f"{type(weights).__name__} for {len(names)} outputs", "a list or a dict", wanted)
+        )
+    unknown = [key for key in weights if key not in names]
+    if unknown:
+        raise ValueError(
+            f"Unknown entries in {argument} dictionary: {unknown}. Only expected following keys: {list(names)}\n"
+            + errors.message(f"keys {unknown}", f"some of {list(names)}", wanted)
+        )
+    return [weights.get(name) for name in names]
+
+
+def _check_weights(weight: Any, target: Any, mode: Any) -> None:
+    """Refuse weights of steps in time where those of samples are meant, and another number of them than of samples."""
+    if mode != "temporal" and np.ndim(weight) != 1:
+        raise ValueError(
+            f"Found a sample_weight array with shape {np.shape(weight)}. In order to use timestep-wise sample weights, "
+            'you should specify sample_weight_mode="temporal" in compile(). If you just mean to use sample-wise '
+            "weights, make sure your sample_weight array is 1D.\n"
+            + errors.message(f"weights of shape {np.shape(weight)}", "shape [samples]", "np.reshape(weights, [-1])")
+        )
+    if np.shape(weight)[0] != np.shape(target)[0]:
+        raise ValueError(
+            f"Found a sample_weight array with shape {np.shape(weight)} for an input with shape {np.shape(target)}. "
+            "sample_weight cannot be broadcast.\n"
+            + errors.message(f"{np.shape(weight)[0]} weights", f"{np.shape(target)[0]}, one for each sample", "w[:n]")
+        )
+
+
 def sample_weights(
-    sample_weight: Any, class_weight: Any, targets: Sequence[Any], names: Sequence[str]
+    sample_weight: Any, class_weight: Any, targets: Sequence[Any], names: Sequence[str], modes: Sequence[Any]
 ) -> list[Any] | None:
     """Weights of samples for each output; None if there are none."""
     if sample_weight is None and class_weight is None:
         return None
-    if isinstance(sample_weight, Mapping):
-        given: list[Any] = [sample_weight.get(name) for name in names]
-    elif isinstance(sample_weight, (list, tuple)) and len(names) > 1:
-        given = list(sample_weight)
-    else:
-        given = [sample_weight] * len(names)
-    by_class: list[Any] = [class_weight] * len(names)
-    if isinstance(class_weight, Mapping) and class_weight and all(key in names for key in class_weight):
-        by_class = [class_weight.get(name) for name in names]
-    elif isinstance(class_weight, (list, tuple)):
-        by_class = list(class_weight)
+    given = _by_output(sample_weight, names, "sample_weight")
+    by_class = _by_output(class_weight, names, "class_weight")
     made = []
-    for weight, classes, target in zip(given, by_class, targets, strict=True):
-        value = np.ones(len(target), state.floatx()) if weight is None else np.asarray(weight, state.floatx())
-        if classes:
+    for weight, classes, target, mode in zip(given, by_class, targets, modes, strict=True):
+        if weight is None:
+            value = np.ones(len(target), state.floatx())
+        else:
+            value = np.asarray(weight, state.floatx())
+            _check_weights(value, target, mode)
+        if classes is not None and not isinstance(classes, Mapping):
+            logging.warning("class_weight=%r is not a dictionary of classes, and changes nothing.", classes)
+        elif classes:
             labels = np.argmax(target, 1) if target.ndim == 2 and target.shape[1] > 1 else np.reshape(target, [-1])
             factors = [classes.get(label) for label in labels.tolist()]
             if any(factor is None for factor in factors):
-                missing = sorted(
-                    {label for label, factor in zip(labels.tolist(), factors, strict=True) if factor is None}
-                )
+                missing = {label for label, factor in zip(labels.tolist(), factors, strict=True) if factor is None}
                 raise ValueError(
                     f"`class_weight` must contain all classes in the data. The classes {missing} "
                     "exist in the data but not "

@@ -61,7 +61,8 @@ def standard(
         )
     if not has_own:
         _check_targets(model, targets, inputs)
-    weights = batch_sources.sample_weights(sample_weight, class_weight, targets or inputs, names)
+    modes = [compiled.modes[i] for i in compiled.trained]
+    weights = batch_sources.sample_weights(sample_weight, class_weight, targets or inputs, names, modes)
     return inputs, targets, weights
 
 

@@ -48,6 +48,8 @@ class InputLayer(Layer):
                 )
             )
         self._prepare()
+        if isinstance(input_tensor, tf.Variable):  # layers are called on its value, which has a history
+            input_tensor = tf.convert_to_tensor(input_tensor)
         if isinstance(input_shape, tf.TensorShape):
             input_shape = input_shape.as_list()
         elif isinstance(input_shape, int):

@@ -215,7 +215,30 @@ class Dot(_Merge):
 
     def __init__(self, axes: Any, normalize: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        if not isinstance(axes, (int, list, tuple)):
+            raise TypeError(
+                "Invalid type for `axes` - should be a list or an int.\n"
+                + errors.message(f"axes={axes!r}", "an axis, or one for each input", "Dot(axes=(1, 2))")
+            )
+        if not isinstance(axes, int) and (len(axes) != 2 or not all(isinstance(axis, int) for axis in axes)):
+            raise ValueError(
+                "Invalid format for `axes` - should contain two elements.\n"
+                + errors.message(f"axes={axes!r}", "two integers", "Dot(axes=(1, 2))")
+            )
         self._keep(axes=axes, normalize=normalize)
+
+    @staticmethod
+    def _only_pairs(count: int) -> None:
+        if count != 2:
+            raise ValueError(
+                "A `Dot` layer should be called on a list of 2 inputs.\n"
+                + errors.message(f"{count} inputs", "two of them", "Dot(axes=1)([x, y])")
+            )
+
+    def build(self, input_shape: Any) -> None:
+        """Check the number of inputs."""
+        self._only_pairs(len(input_shape) if isinstance(input_shape, (list, tuple)) else 1)
+        super().build(input_shape)
 
     def _pair(self, ranks: list[int]) -> list[int]:
         axes = [self.axes] * 2 if isinstance(self.axes, int) else list(self.axes)
@@ -231,7 +254,8 @@ class Dot(_Merge):
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Shape of the outputs."""
-        first, second = (list(K.dims(shape)) for shape in input_shape)
+        self._only_pairs(len(input_shape) if isinstance(input_shape, (list, tuple)) else 1)
+        first, second = (tuple(K.dims(shape)) for shape in input_shape)
         axes = self._pair([len(first), len(second)])
         if first[axes[0]] != second[axes[1]] and None not in (first[axes[0]], second[axes[1]]):
             raise ValueError(
