@@ -13,6 +13,9 @@ network runs at its worker, whichever servers hold its weights. They do where th
 of several tasks, or where the op takes or gives lists, which do not travel; not if they are larger than `MOST_SENT`, or
 if the body may come without a value, as long as the op can go to them instead.
 
+*Lookups.* Rows and slices of a large variable (`LEAST_LOOKED_UP`) are taken where it is, whatever device the op names:
+they travel, and not the variable. Ops that others are colocated with stay.
+
 *What does not travel* (variants: lists, datasets; handles that an op finds when it runs, like that of an iterator by
 its string) stays on one task, and with it all ops that make or use it.
 """
@@ -25,6 +28,7 @@ from typing import Any
 
 from anabranch.core import device as device_names
 from anabranch.core import errors
+from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey
 from anabranch.placement import placer
@@ -33,8 +37,13 @@ from anabranch.rewrite.state import Analysis
 
 _SHARED = frozenset(["variable", "queue", "barrier", "accumulator", "table"])
 """What ops make that sessions of all targets share by name."""
+_PARTS = frozenset([Role.ROWS, Role.SUBSCRIPT])
+"""What ops are that give a part of their first input."""
 MOST_SENT = 1 << 24
 """Bytes of variables up to which they are sent to a conditional, loop or call that could go to them as well."""
+
+LEAST_LOOKED_UP = 1 << 20
+"""Bytes of a variable from which on ops that take a part of it go to it. To send less takes no longer than a message."""
 
 
 def task_name(job: str, index: int) -> str:
@@ -156,6 +165,8 @@ class TaskPlacer:
                     holding[op] = task = next(iter(holders))
                 else:
                     task = self._beside_variables(op, analysis, op in named, task)
+                    if op.role in _PARTS and op not in grouped:
+                        task = self._beside_table(op, analysis, task)
             placed[op] = task
         self._join_immobile(order, analysis.fed, placed, holding, named)
         return placed
@@ -187,6 +198,16 @@ class TaskPlacer:
         within = effects.summary(op)
         may_send = sum(sizes) <= MOST_SENT and within is not None and within.needs.issuperset(within.reads)
         return task if is_named and may_send else next(iter(holders))
+
+    def _beside_table(self, op: Operation, analysis: Analysis, task: str) -> str:
+        """The task of an op that takes a part of a variable: the variable's, if that is large and the part smaller."""
+        source = analysis.sources(op)[0]
+        if not isinstance(source, StateKey) or op._inputs[0] in analysis.fed:
+            return task
+        whole = _bytes_of(source.maker)
+        sizes = op._outputs[0]._shape
+        part = 0 if sizes is None or None in sizes else math.prod(sizes) * op._outputs[0].dtype.size
+        return self.task_of(source.maker) if whole >= LEAST_LOOKED_UP and part < whole < math.inf else task
 
     @staticmethod
     def _join_immobile(

@@ -76,3 +76,33 @@ def test_what_travels_does_not_depend_on_the_size_of_the_table(cluster, sent, mo
     small, large = bytes_of_step
     assert large < 1.05 * small  # the larger table is a hundred times as large
     assert large < 60 * BATCH * WIDTH * 4
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_parts_of_a_large_table_are_taken_where_it_is(cluster, sent, use_resource):
+    """Whatever task the lookup names, not the table travels; and the update of rows copies none, which keeps it."""
+    values = np.arange(40_000 * WIDTH, dtype=np.float32).reshape(-1, WIDTH)
+    with tf.device("/job:ps/task:0"):
+        table = tf.get_variable("large", initializer=tf.constant(values), use_resource=use_resource)
+    ids = tf.placeholder(tf.int64, [None])
+    with tf.device("/job:worker/task:0"):
+        rows = tf.gather(table.read_value() if use_resource else table, ids)
+        corner = table[2:4, 1]
+        loss = tf.reduce_sum(tf.square(rows))
+        everything = tf.gather(table, tf.zeros([80_000], tf.int64))  # more than the table: that one is sent
+    gradient = tf.IndexedSlices(tf.gradients(loss, rows)[0], ids)
+    train = tf.train.GradientDescentOptimizer(0.5).apply_gradients([(gradient, table)])
+    with tf.Session(cluster[0][0].target) as session:
+        session.run(table.initializer)
+        session.run([corner, loss], {ids: [3, 5]})
+        sent[0] = 0
+        got, found = session.run([corner, loss], {ids: [3, 5]})
+        np.testing.assert_array_equal(got, values[2:4, 1])
+        assert found == np.square(values[[3, 5]]).sum()
+        session.run(train, {ids: [3, 5]})
+        assert sent[0] < 20_000
+        assert not session.run(table)[[3, 5]].any()
+        metadata = tf.RunMetadata()
+        session.run(everything.op, options=tf.RunOptions(output_partition_graphs=True), run_metadata=metadata)
+        devices = {node.name: node.device for part in metadata.partition_graphs for node in part.node}
+        assert devices[everything.op.name] == "/job:worker/replica:0/task:0/device:CPU:0"
