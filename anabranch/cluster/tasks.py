@@ -13,7 +13,7 @@ network runs at its worker, whichever servers hold its weights. They do where th
 of several tasks, or where the op takes or gives lists, which do not travel; not if they are larger than `MOST_SENT`, or
 if the body may come without a value, as long as the op can go to them instead.
 
-*Lookups.* Rows and slices of a large variable (`LEAST_LOOKED_UP`) are taken where it is, whatever device the op names:
+*Lookups.* Rows and slices of a large variable (`LEAST_LOOKED_UP`) are taken where it is, whatever task the op names:
 they travel, and not the variable. Ops that others are colocated with stay.
 
 *What does not travel* (variants: lists, datasets; handles that an op finds when it runs, like that of an iterator by
@@ -43,7 +43,7 @@ MOST_SENT = 1 << 24
 """Bytes of variables up to which they are sent to a conditional, loop or call that could go to them as well."""
 
 LEAST_LOOKED_UP = 1 << 20
-"""Bytes of a variable from which on ops that take a part of it go to it. To send less takes no longer than a message."""
+"""Bytes of a variable from which on ops that take a part of it go to it. Less is sent about as soon as a message."""
 
 
 def task_name(job: str, index: int) -> str:

@@ -80,7 +80,7 @@ def test_what_travels_does_not_depend_on_the_size_of_the_table(cluster, sent, mo
 
 @pytest.mark.parametrize("use_resource", [False, True])
 def test_parts_of_a_large_table_are_taken_where_it_is(cluster, sent, use_resource):
-    """Whatever task the lookup names, not the table travels; and the update of rows copies none, which keeps it."""
+    """Whatever task the lookup names, the table does not travel, and rows are updated where they are."""
     values = np.arange(40_000 * WIDTH, dtype=np.float32).reshape(-1, WIDTH)
     with tf.device("/job:ps/task:0"):
         table = tf.get_variable("large", initializer=tf.constant(values), use_resource=use_resource)
