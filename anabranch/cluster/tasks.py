@@ -91,7 +91,10 @@ def is_immobile(tensor: Tensor) -> bool:
 
 def _bytes_of(maker: Operation) -> float:
     """Bytes of a variable; infinite if its shape is not known."""
-    dtype, shape = variable_type(maker)
+    return _bytes_in(*variable_type(maker))
+
+
+def _bytes_in(dtype: Any, shape: tuple[int | None, ...] | None) -> float:
     return math.inf if shape is None or None in shape else math.prod(shape) * dtype.size  # type: ignore[arg-type]
 
 
@@ -205,9 +208,9 @@ class TaskPlacer:
         if not isinstance(source, StateKey) or op._inputs[0] in analysis.fed:
             return task
         whole = _bytes_of(source.maker)
-        sizes = op._outputs[0]._shape
-        part = 0 if sizes is None or None in sizes else math.prod(sizes) * op._outputs[0].dtype.size
-        return self.task_of(source.maker) if whole >= LEAST_LOOKED_UP and part < whole < math.inf else task
+        part = _bytes_in(op._outputs[0].dtype, op._outputs[0]._shape)
+        is_smaller = part == math.inf or part < whole  # the number of rows is known in the step only
+        return self.task_of(source.maker) if LEAST_LOOKED_UP <= whole < math.inf and is_smaller else task
 
     @staticmethod
     def _join_immobile(
