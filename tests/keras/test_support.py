@@ -151,3 +151,26 @@ def test_old_names_of_constraints():
     constraints = tf.keras.constraints
     for name, kind in (("maxnorm", "MaxNorm"), ("nonneg", "NonNeg"), ("unitnorm", "UnitNorm")):
         assert isinstance(constraints.get(name), getattr(constraints, kind))
+
+
+@pytest.mark.parametrize("shape", [(None, 3), (3, None), (None, None), (None,), (2, 3, None), (4,), ()])
+def test_flatten_of_sizes_that_are_not_known(shape):
+    with tf.Graph().as_default():
+        x = tf.keras.Input(shape)
+        model = tf.keras.Model(x, tf.keras.layers.Flatten()(x))
+        size = None if None in shape else int(np.prod(shape, dtype=np.int64))
+        assert model.output_shape == (None, size)
+        values = np.arange(2 * 5 ** len(shape), dtype=np.float32).reshape(2, *[5] * len(shape))
+        if None in shape:
+            values = values[(slice(None), *[slice(one) for one in shape])]
+            np.testing.assert_array_equal(model.predict(values), values.reshape(2, -1))
+
+
+def test_wrappers_tell_which_shapes_and_states_they_take():
+    layers = tf.keras.layers
+    with tf.Graph().as_default():
+        with pytest.raises(ValueError, match="should be passed an `input_shape ` with at least 3 dimensions"):
+            layers.TimeDistributed(layers.Dense(2))(tf.keras.Input((3,)))
+        x, state = tf.keras.Input((3, 5)), tf.keras.Input((3,))
+        with pytest.raises(ValueError, match="the state should be a list containing the states of the underlying RNNs"):
+            layers.Bidirectional(layers.LSTM(3))(x, initial_state=state)

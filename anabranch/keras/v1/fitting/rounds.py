@@ -87,7 +87,7 @@ def train(
         running.call("on_epoch_end", epoch, logs)
         if model.stop_training or data.ran_out:
             break
-    running.call("on_train_end", logs)
+    running.call("on_train_end")
     data.close()
     if validation is not None:
         validation.close()

@@ -223,7 +223,11 @@ class Flatten(Configured):
         if self.data_format == "channels_first" and K.ndim(inputs) > 1:
             inputs = tf.transpose(inputs, [0, *range(2, K.ndim(inputs)), 1])
         shape = self.compute_output_shape(inputs.shape).as_list()
-        outputs = tf.reshape(inputs, (-1 if shape[0] is None or shape[1] is not None else shape[0], shape[1] or -1))
+        if shape == [None, None]:
+            sizes: tuple[Any, Any] = (tf.shape(inputs)[0], -1)
+        else:
+            sizes = (-1 if shape[1] is not None else shape[0], shape[1] or -1)
+        outputs = tf.reshape(inputs, sizes)
         outputs.set_shape(shape)
         return outputs
 

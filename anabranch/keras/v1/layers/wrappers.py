@@ -58,6 +58,12 @@ class TimeDistributed(Wrapper):
     def build(self, input_shape: Any = None) -> None:
         """Make the weights of the layer."""
         sizes = K.dims(input_shape)
+        if len(sizes) < 3:
+            raise ValueError(
+                "`TimeDistributed` Layer should be passed an `input_shape ` with at least 3 dimensions, received: "
+                f"{list(sizes)}\n"
+                + errors.message(f"inputs of shape {sizes}", "shape [batch, time, ...]", "tf.expand_dims(x, 1)")
+            )
         self.input_spec = InputSpec(ndim=len(sizes))
         super().build(tf.TensorShape([sizes[0], *sizes[2:]]))
 
@@ -175,6 +181,12 @@ class Bidirectional(Wrapper):
         rest = nest.flatten(initial_state) if initial_state is not None else []
         if isinstance(inputs, (list, tuple)):
             inputs, rest = inputs[0], [*inputs[1:], *rest]
+        if len(rest) % 2:
+            raise ValueError(
+                "When passing `initial_state` to a Bidirectional RNN, the state should be a list containing the states "
+                f"of the underlying RNNs. Found: {rest}\n"
+                + errors.message(f"{len(rest)} states", "those of both directions", "initial_state=[h, c, h, c]")
+            )
         fixed = nest.flatten(constants) if constants is not None else []
         self._constants = len(fixed)
         rest = [*rest, *fixed]
