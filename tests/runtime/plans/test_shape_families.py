@@ -441,3 +441,20 @@ def test_shapes_with_plans_of_their_own_take_part_in_padding(counts):
             s.run(y, {x: np.ones((n, 3))})
         (family,) = [family for family in s._worker._families.values() if family is not None]
         assert family.plan.runs == 10
+
+
+def test_integers_for_the_host_are_no_program_of_their_own() -> None:
+    with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+        table = tf.Variable(np.arange(40, dtype=np.float32).reshape(10, 4))
+        first, second = (tf.placeholder(tf.int32, [3]) for _ in range(2))
+        loss = tf.reduce_sum(tf.gather(table, first) - 2.0 * tf.gather(table, second))
+        train = tf.train.AdagradOptimizer(1.0, initial_accumulator_value=1.0).minimize(loss)
+        session.run(tf.global_variables_initializer())
+        feeds = {first: [1, 2, 2], second: [7, 1, 8]}
+        assert session.run([loss, train], feeds)[0] == -132.0
+        rows = [line for line in session.explain([loss, train], feeds).splitlines() if " ops on " in line]
+        assert len(rows) == 1  # what joins the indices before `Unique` is not worth a call of a program
+        slope = np.zeros(10)
+        np.add.at(slope, [1, 2, 2, 7, 1, 8], [1, 1, 1, -2, -2, -2])
+        wanted = np.arange(40).reshape(10, 4) - (slope / np.sqrt(1 + slope**2))[:, None]
+        np.testing.assert_allclose(session.run(table), wanted, rtol=1e-6)
