@@ -451,7 +451,7 @@ def test_integers_for_the_host_are_no_program_of_their_own() -> None:
         train = tf.train.AdagradOptimizer(1.0, initial_accumulator_value=1.0).minimize(loss)
         session.run(tf.global_variables_initializer())
         feeds = {first: [1, 2, 2], second: [7, 1, 8]}
-        assert session.run([loss, train], feeds)[0] == -132.0
+        assert session.run([loss, train], feeds)[0] == -450.0
         rows = [line for line in session.explain([loss, train], feeds).splitlines() if " ops on " in line]
         assert len(rows) == 1  # what joins the indices before `Unique` is not worth a call of a program
         slope = np.zeros(10)
