@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.cancellation import CancellationToken
 from anabranch.runtime.fast_path.items import PaddedProgram
-from anabranch.runtime.plans import shape_families
+from anabranch.runtime.plans import ahead, shape_families
 
 ROWS = 40
 SUMS = {
@@ -154,3 +155,35 @@ def test_a_mask_of_what_a_padded_part_computes():
                 s.run(tf.global_variables_initializer())
                 found[tier] = [s.run([total, step], {x: one, mask: other})[0] for one, other in data]
         np.testing.assert_allclose(found["compiled"], found["interpreted"], rtol=1e-3)
+
+
+def test_a_further_capacity_is_compiled_once_where_rows_of_a_table_are_padded_too():
+    with tf.Graph().as_default(), tf.Session() as s:
+        words, mask = tf.placeholder(tf.int32, [ROWS, 2]), tf.placeholder(tf.bool, [ROWS])
+        table = tf.get_variable("table", [90, 3], initializer=tf.ones_initializer())
+        kept = tf.boolean_mask(tf.tanh(tf.nn.embedding_lookup(table, words)), mask)
+        loss = tf.reduce_mean(tf.square(kept - 0.5))
+        fetches = [loss, tf.train.AdamOptimizer(0.01).minimize(loss)]
+        s.run(tf.global_variables_initializer())
+        draw = np.random.RandomState(0)
+
+        def step(number):
+            feeds = {words: draw.randint(0, 90, (ROWS, 2)), mask: np.arange(ROWS) < number}
+            return s.run(fetches, feeds)[0]
+
+        for i in range(shape_families.MOST_RUNS + 2):
+            step(2 + 2 * i)
+        (plan,) = [plan for plan, _ in s._worker._plans.values() if plan.runs > 5]
+        beside = ahead.Ahead(plan, plan.observed)
+        beside.start()
+        beside.wait(CancellationToken())
+        ahead.adopt(plan, beside.result)
+        step(20)
+        assert not plan.further
+        step(35)  # which is more than a capacity of 32
+        (further,) = plan.further.values()
+        further._thread.join(120)
+        for number in (36, 37, 38, 39):
+            step(number)
+        assert list(plan.further.values()) == [further]
+        assert further.problem is None

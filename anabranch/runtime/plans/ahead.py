@@ -207,7 +207,13 @@ class Further:
         self.done = False
         self.problem: Exception | None = None
         """What kept it from being compiled, for the step that needs it."""
-        asked = [_like(value) for value in old], [_like(value) for value in inputs], static, np.zeros_like(rng), None
+        given = [
+            capacities.Padded(_like(value.array), value.axes, value.sizes)
+            if isinstance(value, capacities.Padded)
+            else _like(value)
+            for value in inputs
+        ]
+        asked = [_like(value) for value in old], given, static, np.zeros_like(rng), None
 
         def work() -> None:
             try:
