@@ -285,8 +285,11 @@ class _Body:
 
     def run(self, operands: Sequence[Any]) -> list[Any]:
         """Run the body, within :meth:`quiet`."""
-        if self.plan.tier not in ("compiled", self.tier) and not self._is_best_straight():
-            self.runner.prepare(self.tier)
+        if self.plan.tier not in ("compiled", self.tier):
+            if not self._is_best_straight():
+                self.runner.prepare(self.tier)
+            elif not self.plan.tier:  # the code may be another one's, and not for these values
+                self.runner.prepare("interpreted")
         self.plan.runs += 1
         values = [operands[i] for i in self.values]
         outcome = None

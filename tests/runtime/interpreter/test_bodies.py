@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.runtime.interpreter import straight_line
+from anabranch.session import SessionOptions
 from anabranch.core.values.host_list import HostList
 
 TIERS = ["interpreted", "compiled"]
@@ -245,3 +247,14 @@ def test_what_a_branch_or_a_call_overflows_is_no_warning():
     with tf.Session(config=tf.SessionOptions(tier="interpreted")) as session:
         results = [session.run(branch, {x: value}) for value in (1.0, 2.0, 3.0, -1.0, 0.0, -2.0)]
     np.testing.assert_array_equal(results, [np.inf, np.inf, np.inf, np.nan, -np.inf, np.nan])
+
+
+def test_a_branch_whose_code_does_not_serve_is_run_by_its_items(monkeypatch):
+    monkeypatch.setattr(straight_line.Straight, "is_best", property(lambda self: True))
+    monkeypatch.setattr(straight_line.Straight, "run", lambda self, values, turn=None, recurring=True: None)
+    with tf.Graph().as_default(), tf.Session(config=SessionOptions(tier="auto")) as session:
+        x = tf.placeholder(tf.float32, [None])
+        y = tf.cond(tf.reduce_sum(x) > 0, lambda: x[::-1], lambda: x * 2)
+        for value in ([1.0, 2.0], [-1.0, -2.0]):
+            found = session.run(y, {x: value})
+            np.testing.assert_array_equal(found, value[::-1] if sum(value) > 0 else np.multiply(value, 2))
