@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.values.host_list import HostList
 from anabranch.runtime.interpreter import straight_line
 from anabranch.session import SessionOptions
-from anabranch.core.values.host_list import HostList
 
 TIERS = ["interpreted", "compiled"]
 
