@@ -1,5 +1,8 @@
 """Models as SavedModels that know their layers."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -61,3 +64,37 @@ def test_the_first_names_of_export(tmp_path):
         loaded = tf.contrib.saved_model.load_keras_model(str(tmp_path / "model"))
         assert loaded.predict(np.ones((1, 2))).tolist() == [[2.0]]
     assert dir(tf.contrib.saved_model) == ["load_keras_model", "save_keras_model"]
+
+
+def test_a_folder_of_tensorflow_is_loaded_and_trained_on():
+    folder = Path(__file__).parents[1] / "golden" / "keras_saved_model"
+    told = json.loads((folder / "told.json").read_text())
+    x, y = np.linspace(0, 1, 24).reshape(6, 4).astype("f"), np.linspace(1, 0, 12).reshape(6, 2).astype("f")
+    with tf.Graph().as_default():
+        model = tf.keras.models.load_model(str(folder))
+        np.testing.assert_allclose(model.predict(x), told["predict"], rtol=1e-5)
+        np.testing.assert_allclose(model.evaluate(x, y, verbose=0), told["evaluate"], rtol=1e-5)
+        history = model.fit(x, y, batch_size=3, epochs=1, shuffle=False, verbose=0).history
+        np.testing.assert_allclose(history["loss"], [told["loss"]], rtol=1e-5)
+    with tf.Graph().as_default():
+        model = tf.keras.models.load_model(str(folder), compile=False)
+        np.testing.assert_allclose(model.predict(x), told["predict"], rtol=1e-5)
+        assert model.optimizer is None
+
+
+def test_a_model_that_is_saved_as_a_folder_goes_on_where_it_was(tmp_path):
+    x, y = np.linspace(0, 1, 24).reshape(6, 4).astype("f"), np.ones((6, 2), "f")
+
+    def trained(model):
+        return model.fit(x, y, batch_size=3, epochs=1, shuffle=False, verbose=0).history["loss"]
+
+    with tf.Graph().as_default():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(4,))])
+        model.compile(tf.keras.optimizers.Adam(0.1), "mse")
+        trained(model)
+        model.save(str(tmp_path / "model"), save_format="tf")
+        model.save(str(tmp_path / "bare"), save_format="tf", include_optimizer=False)
+        wanted = trained(model)
+    with tf.Graph().as_default():
+        np.testing.assert_allclose(trained(tf.keras.models.load_model(str(tmp_path / "model"))), wanted, rtol=1e-5)
+        assert tf.keras.models.load_model(str(tmp_path / "bare")).optimizer is None

@@ -6,6 +6,7 @@ assets. TensorFlow 1.15 writes MetaGraphs for training and evaluation besides, w
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -13,12 +14,14 @@ import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.values import nest
 from anabranch.keras.v1 import state
-from anabranch.keras.v1.saving.configs import clone_model, model_from_json
+from anabranch.keras.v1.saving.configs import clone_model, model_from_config, model_from_json, plain
 from anabranch.saved_model import constants, files, signature_constants, signature_def_utils, tag_constants
 from anabranch.train.saving import trackable
 from anabranch.train.saving.saver import Saver
 
 JSON_NAME = "saved_model.json"
+TRAINING = "training_config"
+_OF_KERAS = "_tf_keras_"
 
 
 def export_saved_model(
@@ -39,6 +42,18 @@ def export_saved_model(
         input_signature: `tf.TensorSpec` for each input; as the model says if None.
         serving_only: without effect: only what is served is written.
     """
+    write(model, saved_model_path, custom_objects, as_text, input_signature)
+
+
+def write(
+    model: Any,
+    saved_model_path: Any,
+    custom_objects: Any = None,
+    as_text: bool = False,
+    input_signature: Any = None,
+    training: Any = None,
+) -> None:
+    """The same, and ``training``, how the model was compiled, beside what it consists of."""
     if not model._is_graph_network:
         raise NotImplementedError(
             "Subclassed models can only be exported for serving.\n"
@@ -54,6 +69,8 @@ def export_saved_model(
     os.makedirs(os.path.dirname(prefix), exist_ok=True)
     model.save_weights(prefix, save_format="tf")
     description = model.to_json()
+    if training is not None:
+        description = json.dumps({**json.loads(description), TRAINING: training}, default=plain)
     graph = tf.Graph()
     with graph.as_default(), state.learning_phase_scope(0):
         copied = model_from_json(description, custom_objects)
@@ -89,8 +106,8 @@ def load_from_saved_model(saved_model_path: Any, custom_objects: Any = None) -> 
     """
     path = os.fspath(saved_model_path)
     path = path.decode() if isinstance(path, bytes) else path
-    description = os.path.join(path, constants.ASSETS_DIRECTORY, JSON_NAME)
-    if not os.path.isfile(description):
+    description, _ = described(path)
+    if description is None:
         raise errors.NotFoundError(
             None,
             None,
@@ -100,7 +117,27 @@ def load_from_saved_model(saved_model_path: Any, custom_objects: Any = None) -> 
                 "tf.saved_model.load(path), which knows signatures alone",
             ),
         )
-    with open(description, encoding="utf-8") as file:
-        model = model_from_json(file.read(), custom_objects)
+    model = model_from_config(description, custom_objects)
     model.load_weights(files.variables_prefix(path))
     return model
+
+
+def described(path: str) -> tuple[Any, Any]:
+    """What a folder says of the model in it, and of how it was compiled: configs, or None.
+
+    :func:`write` says it among the assets, and TensorFlow's ``model.save(path, save_format="tf")`` with the object that
+    stands for the model.
+    """
+    asset = os.path.join(path, constants.ASSETS_DIRECTORY, JSON_NAME)
+    if os.path.isfile(asset):
+        with open(asset, encoding="utf-8") as file:
+            config = json.load(file)
+        return config, config.pop(TRAINING, None)
+    if not files.maybe_saved_model_directory(path):
+        return None, None
+    for meta in files.read_saved_model(path).meta_graphs:
+        nodes = meta.object_graph_def.nodes
+        if nodes and nodes[0].user_object.identifier.startswith(_OF_KERAS):
+            metadata = json.loads(nodes[0].user_object.metadata or "{}")
+            return metadata.get("model_config"), metadata.get(TRAINING)
+    return None, None

@@ -18,8 +18,10 @@ import anabranch as tf
 from anabranch.core import errors
 from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import objects, optimizers, state
+from anabranch.keras.v1.saving import exported
 from anabranch.keras.v1.saving.configs import VERSION, model_from_config, plain
-from anabranch.keras.v1.saving.exported import JSON_NAME, export_saved_model, load_from_saved_model
+from anabranch.keras.v1.saving.exported import write
+from anabranch.saved_model import files
 from anabranch.train.saving import checkpoint_state
 
 _SUFFIXES = (".h5", ".keras", ".hdf5")
@@ -261,7 +263,7 @@ def save_model(
 ) -> None:
     """Write a model to an HDF5 file, or to a SavedModel for inference if ``save_format`` is ``'tf'``."""
     if save_format == "tf":
-        export_saved_model(model, os.fspath(filepath))
+        write(model, os.fspath(filepath), training=_training_of(model) if include_optimizer else None)
         return
     if signatures is not None or save_format not in (None, "h5", "hdf5"):
         raise ValueError(
@@ -285,19 +287,10 @@ def save_model(
         described = {"class_name": type(model).__name__, "config": model.get_config()}
         file.attrs["model_config"] = json.dumps(described, default=plain).encode("utf8")
         _write_layers(file.create_group("model_weights"), model.layers)
+        training = _training_of(model) if include_optimizer else None
+        if training is None:
+            return
         optimizer = model.optimizer
-        if not include_optimizer or optimizer is None:
-            return
-        if isinstance(optimizer, optimizers.TFOptimizer):
-            tf.logging.warning(
-                "TensorFlow optimizers do not make it possible to access optimizer attributes or optimizer state after "
-                "instantiation. As a result, we cannot save the optimizer as part of the model save file."
-            )
-            return
-        training = {
-            "optimizer_config": {"class_name": type(optimizer).__name__, "config": optimizer.get_config()},
-            **model._compile_arguments,
-        }
         file.attrs["training_config"] = json.dumps(training, default=plain).encode("utf8")
         if optimizer.weights:
             arrays = state.batch_get_value(optimizer.weights)
@@ -305,8 +298,33 @@ def save_model(
             _write_arrays(file.create_group("optimizer_weights"), names, arrays)
 
 
+def _training_of(model: Any) -> dict[str, Any] | None:
+    """How a model was compiled; None if it was not, or if its optimizer cannot be described."""
+    optimizer = model.optimizer
+    if optimizer is None:
+        return None
+    if isinstance(optimizer, optimizers.TFOptimizer):
+        tf.logging.warning(
+            "TensorFlow optimizers do not make it possible to access optimizer attributes or optimizer state after "
+            "instantiation. As a result, we cannot save the optimizer as part of the model save file."
+        )
+        return None
+    described = {"class_name": type(optimizer).__name__, "config": optimizer.get_config()}
+    return {"optimizer_config": described, **model._compile_arguments}
+
+
+def _compile(model: Any, arguments: dict[str, Any], custom_objects: Any) -> Any:
+    """Compile a model as these arguments describe it; its optimizer."""
+    optimizer = optimizers.deserialize(arguments["optimizer_config"], custom_objects)
+    names = ("loss", "metrics", "loss_weights", "sample_weight_mode", "weighted_metrics")
+    with objects.CustomObjectScope(custom_objects or {}):
+        given = {name: _by_names(arguments.get(name), custom_objects) for name in names}
+        model.compile(optimizer=optimizer, **given)
+    return optimizer
+
+
 def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True) -> Any:
-    """Read a model from an HDF5 file, or from a folder of :func:`export_saved_model`.
+    """Read a model from an HDF5 file, or from a SavedModel of a network that Keras wrote, here or in TensorFlow 1.15.
 
     Args:
         filepath: the file or folder.
@@ -317,8 +335,13 @@ def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True) 
         ValueError: the file holds no config. ImportError: h5py is not installed. OSError: there is no such file.
     """
     if isinstance(filepath, (str, os.PathLike)) and os.path.isdir(filepath):
-        if os.path.isfile(os.path.join(filepath, "assets", JSON_NAME)):
-            return load_from_saved_model(filepath, custom_objects)
+        described, trained = exported.described(os.fspath(filepath))
+        if described is not None:
+            model = model_from_config(described, custom_objects)
+            if compile and trained is not None:
+                _compile(model, trained, custom_objects)
+            model.load_weights(files.variables_prefix(os.fspath(filepath)))
+            return model
         raise errors.UnimplementedError(
             None,
             None,
@@ -338,12 +361,8 @@ def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True) 
         training = file.attrs.get("training_config")
         if not compile or training is None:
             return model
-        arguments = _json(training)
-        optimizer = optimizers.deserialize(arguments.pop("optimizer_config"), custom_objects)
-        names = ("loss", "metrics", "loss_weights", "sample_weight_mode", "weighted_metrics")
+        optimizer = _compile(model, _json(training), custom_objects)
         with objects.CustomObjectScope(custom_objects or {}):
-            given = {name: _by_names(arguments.get(name), custom_objects) for name in names}
-            model.compile(optimizer=optimizer, **given)
             if "optimizer_weights" in file:
                 stored = file["optimizer_weights"]
                 arrays = [np.asarray(stored[name]) for name in _read_attribute(stored, "weight_names")]
