@@ -40,6 +40,11 @@ def one_id(value: Any = 1) -> tf.SparseTensor:
         (lambda: layers.layer_norm(tf.zeros([3, 7]), begin_params_axis=2), r"must be < rank\(inputs\) \(2\)"),
         (lambda: layers.layer_norm(tf.placeholder(tf.float32)), "has undefined rank"),
         (lambda: layers.layer_norm(tf.placeholder(tf.float32, [3, None])), r"shape\(inputs\)\[-1:\] is not fully"),
+        (lambda: layers.softmax(tf.placeholder(tf.float32, [2, 3, None])), "dimension -1 of shape must be known"),
+        (
+            lambda: layers.spatial_softmax(tf.placeholder(tf.float32, [2, 3, 3, None])),
+            "The num_channels dimension of the inputs to `spatial_softmax` should be defined",
+        ),
         (lambda: layers.legacy_fully_connected(tf.zeros([3]), 2), "rank of x must be at least 2 not: 1"),
         (
             lambda: layers.legacy_fully_connected(tf.placeholder(tf.float32, [3, None]), 2),

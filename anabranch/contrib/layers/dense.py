@@ -142,6 +142,11 @@ def softmax(logits: Any, scope: str | None = None) -> Tensor:
     """Softmax over the last axis; the output is called ``<scope>/Reshape_1``, as programs that freeze graphs expect."""
     with tf.variable_scope(scope, "softmax", [logits]):
         logits = tf.convert_to_tensor(logits)
+        if logits.shape.as_list()[-1] is None:
+            raise ValueError(
+                f"dimension -1 of shape must be known but is None: {logits.shape}\n"
+                + errors.message(f"logits of shape {logits.shape}", "[..., known number]", "logits.set_shape(shape)")
+            )
         rows = tf.nn.softmax(tf.reshape(logits, [-1, logits.shape.as_list()[-1]]))
         shape = logits.shape.as_list() if logits.shape.is_fully_defined() else tf.shape(logits)
         probabilities: Tensor = tf.reshape(rows, shape)

@@ -66,6 +66,11 @@ def spatial_softmax(
         dynamic = tf.shape(features)
         sizes = [dynamic[i] if size is None else size for i, size in enumerate(shape)]
         height, width, channels = (sizes[2], sizes[3], shape[1]) if first else (sizes[1], sizes[2], shape[3])
+        if channels is None:
+            raise ValueError(
+                "The num_channels dimension of the inputs to `spatial_softmax` should be defined. Found `None`.\n"
+                + errors.message(f"inputs of shape {features.shape}", "a known number of channels", "set_shape(shape)")
+            )
         rows, columns = tf.meshgrid(tf.lin_space(-1.0, 1.0, height), tf.lin_space(-1.0, 1.0, width), indexing="ij")
         start = tf.ones_initializer() if temperature is None else tf.constant_initializer(temperature)
         heat = model_variable(

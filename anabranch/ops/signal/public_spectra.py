@@ -169,6 +169,11 @@ def linear_to_mel_weight_matrix(
         name: of the ops.
     """
     dtype = dtypes.as_dtype(dtype)
+    if not dtype.is_floating:
+        raise ValueError(
+            f"dtype must be a floating point type. Got: {dtype}\n"
+            + errors.message(f"dtype={dtype.name}", "floats", "dtype=tf.float32")
+        )
     given = {"num_mel_bins": num_mel_bins, "sample_rate": sample_rate, "upper_edge_hertz": upper_edge_hertz}
     for key, value in given.items():
         if not isinstance(value, Tensor) and value <= 0:

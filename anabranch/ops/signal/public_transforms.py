@@ -398,8 +398,14 @@ def frame(
         signal = convert_to_tensor(signal, name="signal")
         rank = signal.shape.ndims
         if rank is None:
-            raise ValueError(
-                errors.message("a signal of unknown rank", "a signal of known rank", "signal.set_shape([None, n])")
+            if axis != -1:
+                raise ValueError(
+                    errors.message(
+                        f"axis={axis} of unknown rank", "a signal of known rank", "signal.set_shape([None, n])"
+                    )
+                )
+            return _by_rows(
+                signal, 1, 2, lambda rows: frame(rows, frame_length, frame_step, pad_end, pad_value, name=name)
             )
         if not -rank <= axis < rank:
             raise ValueError(errors.message(f"axis={axis} of rank {rank}", f"-{rank} to {rank - 1}", "axis=-1"))
@@ -435,6 +441,18 @@ def frame(
         return dense_rows(signal, places, axis)
 
 
+def _by_rows(signal: Tensor, taken: int, made: int, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """A function of the last ``taken`` dimensions of a signal of unknown rank, which makes ``made`` of them.
+
+    The dimensions before are one for the function.
+    """
+    shape = build("Shape", signal)
+    rows = build("Reshape", signal, build("ConcatV2", [[-1], shape[-taken:]], 0))
+    rows.set_shape([None] * (taken + 1))
+    result = function(rows)
+    return build("Reshape", result, build("ConcatV2", [shape[:-taken], build("Shape", result)[-made:]], 0))
+
+
 def _last_end(count: Any, length: Any, step: Any) -> Any:
     """Where the last frame ends; 0 if there is none."""
     end = build("AddV2", build("Mul", build("Sub", count, 1), step), length)
@@ -456,7 +474,9 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
     with name_scope(name, "overlap_and_add", [signal, frame_step]):
         signal = convert_to_tensor(signal, name="signal")
         rank = signal.shape.ndims
-        if rank is None or rank < 2:
+        if rank is None:
+            return _by_rows(signal, 2, 1, lambda frames: overlap_and_add(frames, frame_step, name))
+        if rank < 2:
             raise ValueError(
                 "signal must have at least rank 2.\n"
                 + errors.message(

@@ -225,3 +225,29 @@ def test_errors(tier: str) -> None:
             tf.signal.dct([[1.0]], axis=0)
         with pytest.raises(NotImplementedError, match="`n` is not implemented for idct"):
             tf.signal.idct([1.0], n=2)
+
+
+@pytest.mark.parametrize("pad_end", [False, True])
+def test_signals_of_unknown_rank(pad_end) -> None:
+    """They are taken along their last dimensions."""
+    signal = np.random.RandomState(0).randn(2, 3, 32).astype(np.float32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        hidden = tf.placeholder_with_default(signal, None)
+        pairs = []
+        for function in (
+            lambda x: tf.signal.frame(x, 5, 3, pad_end=pad_end),
+            lambda x: tf.signal.stft(x, 7, 3, fft_length=16, pad_end=pad_end),
+            lambda x: tf.signal.overlap_and_add(x, 2),
+            lambda x: tf.signal.inverse_stft(tf.signal.stft(x, 8, 4, pad_end=pad_end), 8, 4),
+        ):
+            unknown = function(hidden)
+            assert unknown.shape.ndims is None
+            pairs.append((unknown, function(tf.constant(signal))))
+        for unknown, known in session.run(pairs):
+            np.testing.assert_allclose(unknown, known, atol=1e-5)
+        single = tf.signal.frame(tf.placeholder_with_default(signal[0, 0], None), 5, 3)
+        np.testing.assert_array_equal(session.run(single)[1], signal[0, 0, 3:8])
+        with pytest.raises(ValueError, match="axis=0 of unknown rank"):
+            tf.signal.frame(hidden, 5, 3, axis=0)
+        with pytest.raises(ValueError, match="dtype must be a floating point type"):
+            tf.signal.linear_to_mel_weight_matrix(dtype=tf.int32)
