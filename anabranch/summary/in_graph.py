@@ -26,9 +26,9 @@ from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.public_scopes import control_dependencies, device
 from anabranch.core.protos import graph_pb2, summary_pb2
 from anabranch.core.values import dtypes
+from anabranch.ops.control.bodies import SUMMARIES
 from anabranch.summary.collected import summary_scope
 
-_SUMMARIES = "_SUMMARY_V2"
 _INITIALIZERS = "_SUMMARY_WRITER_V2"
 
 
@@ -111,7 +111,7 @@ def create_file_writer(
 
     Args:
         logdir: the folder, or None for a writer that records nothing.
-        max_queue: how many events may wait; 10 if None.
+        max_queue: how many events may wait, 10 if None: the one behind them is in the file when its op has run.
         flush_millis: kept for its name: an event does not stay in a buffer.
         filename_suffix: end of the file's name, ``".v2"`` if None.
         name: name that sessions share the writer by; made of ``logdir`` if None.
@@ -222,7 +222,7 @@ def _recorded(name: str, tensor: Any, family: str | None, make: Callable[[Any, s
             written = api.names()["cond"](condition, record, lambda: convert.constant(False), name="")
         else:
             written = record() if condition else convert.constant(False)
-    get_default_graph().add_to_collection(_SUMMARIES, written)
+    get_default_graph().add_to_collection(SUMMARIES, written)
     return written
 
 
@@ -344,7 +344,7 @@ def flush(writer: Any = None, name: str | None = None) -> Operation:
 @public("contrib.summary.all_summary_ops", "summary.all_v2_summary_ops")
 def all_summary_ops() -> list[Any]:
     """What the functions above made in the default graph: fetch it with the training step."""
-    return get_default_graph().get_collection(_SUMMARIES)
+    return get_default_graph().get_collection(SUMMARIES)
 
 
 @public("contrib.summary.summary_writer_initializer_op")

@@ -9,6 +9,8 @@ import pytest
 
 import anabranch as tf
 
+S = tf.contrib.summary
+
 
 @pytest.fixture(autouse=True)
 def _graph():
@@ -117,3 +119,54 @@ def test_without_writer_or_file(tmp_path):
         contrib.create_db_writer("db")
     assert tf.summary.all_v2_summary_ops is contrib.all_summary_ops
     assert contrib.should_record_summaries() is False
+
+
+# ------------------------------------------------------------------------------------- what is written without a fetch
+def events_in(folder):
+    return [event for path in sorted(folder.glob("events*")) for event in tf.train.summary_iterator(str(path))]
+
+
+def test_events_are_in_the_file_once_more_wait_than_may(tmp_path):
+    for most, expected in ((0, [1, 2, 3, 4]), (1, [3, 3])):
+        folder = tmp_path / str(most)
+        with tf.Graph().as_default(), tf.Session() as session:
+            with S.create_file_writer(str(folder), max_queue=most).as_default(), S.always_record_summaries():
+                write = S.scalar("s", 1.0, step=1)
+            session.run(S.summary_writer_initializer_op())
+            assert len(events_in(folder)) == 1  # the version of the file
+            if most:
+                session.run(write)
+                session.run(write)
+                assert len(events_in(folder)) == 3
+            else:
+                for count in expected[1:]:
+                    session.run(write)
+                    assert len(events_in(folder)) == count
+
+
+def test_summaries_of_branches_and_loops_are_written_when_these_run(tmp_path):
+    """Nothing in the branch depends on them, and nobody can fetch them."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        with S.create_file_writer(str(tmp_path), max_queue=0).as_default(), S.always_record_summaries():
+            taken = tf.placeholder(tf.bool, [])
+
+            def branch():
+                with tf.name_scope("inner"):
+                    S.scalar("c", 2.0, step=1)
+                return tf.constant(1)
+
+            def body(i):
+                S.scalar("l", 3.0, step=tf.cast(i, tf.int64))
+                return i + 1
+
+            chosen = tf.cond(taken, branch, lambda: tf.constant(2))
+            looped = tf.while_loop(lambda i: i < 2, body, [0])
+            outside = S.scalar("o", 4.0, step=1)
+        assert S.all_summary_ops() == [outside]
+        session.run(S.summary_writer_initializer_op())
+        session.run(chosen, {taken: False})
+        assert len(events_in(tmp_path)) == 1
+        session.run(chosen, {taken: True})
+        session.run(looped)
+        tags = [value.tag for event in events_in(tmp_path) for value in event.summary.value]
+        assert tags == ["cond/inner/c", "while/l", "while/l"]

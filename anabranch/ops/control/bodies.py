@@ -70,6 +70,10 @@ class Built:
         """The structure as the function returned it, its leaves tensors of the body."""
 
 
+SUMMARIES = "_SUMMARY_V2"
+"""The collection of what writes summaries when it runs."""
+
+
 def build_branch(graph: Graph, fn: Callable[[], Any], name: str, role: str, site: Any, done: bool = True) -> Built:
     """A body from a function without arguments; its outputs are the tensors of what the function returns.
 
@@ -100,10 +104,15 @@ def after_effects(body: Body, outputs: list[Tensor]) -> list[Tensor]:
     """The outputs of a body of a function that is traced, once all that the body does is done.
 
     In a function everything that has an effect runs, whether an output needs it or not; in a graph of version 1 only
-    what an output needs does.
+    what an output needs does, and summaries that are written as they run (``tf.contrib.summary``).
     """
     graph = body.graph
     effects = implied_control_outputs(body) if body.runs_effects else []
+    summaries = graph.get_collection_ref(SUMMARIES) if SUMMARIES in graph.get_all_collection_keys() else []
+    written = [tensor.op for tensor in summaries if tensor.op.body is body]
+    if written:  # who fetches all summaries cannot fetch these
+        effects = [*effects, *(op for op in written if op not in effects)]
+        summaries[:] = [tensor for tensor in summaries if tensor.op.body is not body]
     if not effects:
         return outputs
     with graph.control_dependencies(effects):

@@ -41,12 +41,28 @@ class Writer:
         self.name = name
         self._lock = threading.Lock()
         self._events: Any = None
+        self._max_queue = 0
+        self._waiting = 0
+        """How many events may not be in the file yet."""
 
     def open(self, logdir: str, max_queue: int, flush_millis: int, suffix: str) -> None:
         """Open a new file in ``logdir``; without effect on an open one."""
         with self._lock:
             if self._events is None:
                 self._events = hooks.event_writer(logdir, max_queue, flush_millis / 1000, suffix)
+                self._events.flush()
+                self._max_queue, self._waiting = max_queue, 0
+
+    def add(self, event: Any, op: Any) -> None:
+        """Add an event; wait until all are in the file once more than ``max_queue`` may not be."""
+        events = self.events(op)
+        events.add_event(event)
+        with self._lock:
+            self._waiting += 1
+            full = self._waiting > self._max_queue
+            self._waiting = 0 if full else self._waiting
+        if full:
+            events.flush()
 
     def events(self, op: Any) -> Any:
         """The open file; FailedPreconditionError if there is none."""
@@ -123,7 +139,7 @@ def _flush(ctx, writer, values, attrs):
 
 
 def _add(ctx: Any, writer: Writer, step: Any, **what: Any) -> None:
-    writer.events(ctx.op).add_event(event_pb2.Event(wall_time=time.time(), step=int(step), **what))
+    writer.add(event_pb2.Event(wall_time=time.time(), step=int(step), **what), ctx.op)
 
 
 def _scalar(ctx, writer, values, attrs):
@@ -166,7 +182,7 @@ def _graph(ctx, writer, values, attrs):
 
 
 def _event(ctx, writer, values, attrs):
-    writer.events(ctx.op).add_event(parsed(ctx, values[0], event_pb2.Event, "the event"))
+    writer.add(parsed(ctx, values[0], event_pb2.Event, "the event"), ctx.op)
 
 
 _action(
