@@ -187,3 +187,33 @@ def test_a_further_capacity_is_compiled_once_where_rows_of_a_table_are_padded_to
             step(number)
         assert list(plan.further.values()) == [further]
         assert further.problem is None
+
+
+@pytest.mark.parametrize("tier", ["auto", "compiled"])
+def test_a_mask_over_batches_of_any_size(tier):
+    """The size of the batch changes, then what a mask leaves of it does, and a table's rows with both."""
+    found = {}
+    for which in ("interpreted", tier):
+        with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=which)) as s:
+            words, mask = tf.placeholder(tf.int32, [None, 3]), tf.placeholder(tf.bool, [None])
+            table = tf.get_variable("table", initializer=np.linspace(-1, 1, 60, dtype=np.float32).reshape(20, 3))
+            read = tf.tanh(tf.nn.embedding_lookup(table, words))
+            kept = tf.boolean_mask(tf.reduce_sum(read, 1), mask)
+            loss = tf.reduce_mean(tf.square(kept - 0.5)) + 0.1 * tf.reduce_mean(read)
+            fetches = [loss, kept, tf.train.AdamOptimizer(0.01).minimize(loss)]
+            s.run(tf.global_variables_initializer())
+            draw = np.random.RandomState(0)
+            results = found[which] = []
+            for i in range(24):
+                rows = 4 + int(draw.randint(20))
+                chosen = np.arange(rows) < (2 if i < 8 else draw.randint(1, rows))
+                feeds = {words: draw.randint(0, 20, (rows, 3)), mask: chosen}
+                results.append(s.run(fetches, feeds)[:2])
+                for family in s._worker._families.values():
+                    if family is not None and family.plan is not None:
+                        _ = family.plan.apart  # as who asks whether to compile it
+            if which == "compiled":
+                assert "batches" in s.explain(fetches, feeds)
+    for left, right in zip(*found.values(), strict=True):
+        np.testing.assert_allclose(right[0], left[0], rtol=1e-4)
+        np.testing.assert_allclose(right[1], left[1], rtol=1e-3, atol=1e-5)

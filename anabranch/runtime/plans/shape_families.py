@@ -185,6 +185,8 @@ class Varying:
         which = same[0] if same else len({one for parts in self.batch.values() for one in parts.values()})
         if which >= MOST_SIZES:
             return False
+        if not same:  # what others have been beside the sizes that there were says nothing of these
+            self._by_batch.clear()
         self.batch[tensor] = {axis: which}
         return True
 
