@@ -315,6 +315,7 @@ class Exponential(Gamma):
             rate_tensor = floats("Exponential", rate=rate)["rate"]
             self._rate = checked(rate_tensor, validate_args, checks.positive(rate_tensor, "rate must be positive"))
             self._concentration = build("OnesLike", self._rate)
+            count_more(2)  # each passed on
         self._begin(validate_args, allow_nan_stats, parameters, name)
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:

@@ -54,7 +54,10 @@ def logits_and_probs(logits: Any, probs: Any, several: bool, validate_args: bool
         assertions.append(lambda: public_assert.assert_less_equal(probs, number(1, probs), message=text))
     probs = checked(probs, validate_args, *assertions)
     logarithm = build("Log", probs)
-    return logarithm if several else logarithm - build("Log1p", -probs), probs
+    if several:
+        return logarithm, probs
+    count_more(1)  # the factor -1
+    return logarithm - build("Log1p", -probs), probs
 
 
 def _count(n: Any) -> Any:
@@ -257,6 +260,7 @@ class Poisson(Distribution):
                 given = floats("Poisson", rate=rate)["rate"]
                 self._rate = checked(given, validate_args, checks.positive(given, "rate must be positive"))
                 self._log_rate = build("Log", self._rate)
+        count_more(log_rate is None)  # the rate, passed on
         super().__init__(
             self._rate.dtype.base, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, [self._rate], name
         )

@@ -11,6 +11,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import OperationCount, counted_as
 from anabranch.core.values import dtypes, shapes
 from anabranch.distributions import checks
 from anabranch.distributions.base import (
@@ -369,6 +370,7 @@ class MultivariateNormalDiag(Distribution):
                 scale_diag=scale_diag,
                 scale_identity_multiplier=scale_identity_multiplier,
             )
+            counted = OperationCount()
             first = tensors.get("scale_diag", tensors.get("loc"))
             assert first is not None
             scale: Any = tensors.get("scale_diag")
@@ -377,6 +379,10 @@ class MultivariateNormalDiag(Distribution):
                 scale = more * build("OnesLike", first) if scale is None else scale + more
             self._scale = build("OnesLike", first) if scale is None else scale
             self._loc = tensors.get("loc", build("ZerosLike", self._scale))
+            self._less = (loc is None) + 3 * (scale_diag is None)
+            if scale_identity_multiplier is not None:
+                self._less = -2
+            counted.set(self._made_of(loc is None, scale_diag is None, scale_identity_multiplier is None))
             if validate_args:
                 scale = self._scale
                 nonzero = build("NotEqual", scale, number(0, scale))
@@ -413,9 +419,31 @@ class MultivariateNormalDiag(Distribution):
         raw, dynamic = self._whole()
         return (None,) if raw is None else raw[-1:], dynamic[-1:]
 
+    def _known(self) -> bool:
+        raw = self._whole()[0]
+        return raw is not None and None not in raw
+
+    def _made_of(self, no_loc: bool, no_scale: bool, no_multiplier: bool) -> int:
+        """How many operations TensorFlow makes of the parameters: an operator for the scale, and a flow of shapes."""
+        with counted_as(0, captures=False):
+            known = self._known()
+        if known:
+            batch = 3 * (len(self._scale._shape) > 1 or len(self._loc._shape) > 1)
+            return 40 - no_loc + no_scale + 2 * (not no_multiplier) + batch
+        if self._scale._shape is not None and None not in self._scale._shape:
+            return 47
+        return 58 - 6 * no_loc
+
     def _sample_n(self, n: Any, seed: int | None) -> Any:
-        drawn = random_normal(vector(_count(n), self._whole()[1]), 0.0, 1.0, self._dtype, seed)
-        return drawn * self._scale + self._loc
+        counted = OperationCount()
+        shape = vector(_count(n), self._whole()[1])
+        known = self._known()
+        counted.set(5 if known else 10)
+        result = random_normal(shape, 0.0, 1.0, self._dtype, seed) * self._scale + self._loc
+        # TensorFlow computes shapes of batches and events.
+        scales_known = self._scale._shape is not None and None not in self._scale._shape
+        counted.set((53 if known else 67 if scales_known else 72) - self._less)
+        return result
 
     def _log_prob(self, x: Any) -> Any:
         z = (x - self._loc) / self._scale

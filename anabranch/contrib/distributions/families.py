@@ -12,15 +12,16 @@ import numpy as np
 import anabranch as tf
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.random_seed import count_more, counted_as
 from anabranch.distributions import checks
 from anabranch.distributions.base import (
     FULLY_REPARAMETERIZED,
     NOT_REPARAMETERIZED,
     Distribution,
     broadcast_shape,
+    drawn_shape,
     floats,
     new_seed,
-    vector,
 )
 from anabranch.distributions.bounded import Gamma
 from anabranch.distributions.checks import checked
@@ -32,10 +33,10 @@ def _lead(n: Any) -> Any:
     return [n] if isinstance(n, int) else tf.expand_dims(n, 0)
 
 
-def _uniform(n: Any, like: Distribution, seed: int | None) -> Any:
-    """Uniform numbers above 0 and below 1, for ``n`` draws of a batch."""
+def _uniform(n: Any, like: Distribution, seed: int | None, *parameters: Any) -> Any:
+    """Uniform numbers above 0 and below 1, for ``n`` draws of a batch of parameters."""
     least = float(np.finfo(like.dtype.np).tiny)
-    return tf.random_uniform(vector(_lead(n), like._batch()[1]), least, 1.0, like.dtype, seed)
+    return tf.random_uniform(drawn_shape(n, *parameters), least, 1.0, like.dtype, seed)
 
 
 @public("contrib.distributions.softplus_inverse")
@@ -211,13 +212,14 @@ class Geometric(_ByOdds):
         parameters = dict(locals())
         with tf.name_scope(name, values=[logits, probs]):
             self._logits, self._probs = logits_and_probs(logits, probs, False, validate_args, "Geometric")
+            count_more(1)  # passed on
         self._begin([], parameters)
 
     def _batch(self) -> Any:
         return broadcast_shape(self._probs)
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
-        return tf.floor(tf.log(_uniform(n, self, seed)) / tf.log1p(-self._probs))
+        return tf.floor(tf.log(_uniform(n, self, seed, self._probs)) / tf.log1p(-self._probs))
 
     def _log_prob(self, counts: Any) -> Any:
         counts = checked(counts, self._validate_args, *checks.counts(counts))
@@ -260,6 +262,7 @@ class OneHotCategorical(Distribution):
         parameters = dict(locals())
         with tf.name_scope(name, values=[logits, probs]):
             self._logits, self._probs = logits_and_probs(logits, probs, True, validate_args, "OneHotCategorical")
+            count_more(3 if logits is None else 6)  # numbers of axes and classes
         super().__init__(
             dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, [self._logits, self._probs], name
         )
@@ -283,9 +286,11 @@ class OneHotCategorical(Distribution):
         return ((None,) if raw is None else raw[-1:]), tf.shape(self._logits)[-1:]
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
-        classes = tf.shape(self._logits)[-1]
-        rows = tf.reshape(self._logits, [-1, classes])
+        with counted_as(7 if self._logits.shape.ndims == 1 else 4, captures=False):
+            classes = tf.shape(self._logits)[-1]
+            rows = tf.reshape(self._logits, [-1, classes])
         drawn = tf.transpose(tf.one_hot(tf.multinomial(rows, n, seed), classes, dtype=self._dtype), [1, 0, 2])
+        count_more(-4)  # the shape, of which TensorFlow has the sizes already
         return tf.reshape(drawn, tf.concat([[n], tf.shape(self._logits)], 0))
 
     def _log_prob(self, x: Any) -> Any:
@@ -320,6 +325,7 @@ class Chi2(Gamma):
             self._df = checked(given, validate_args, checks.positive(given, "df must be positive"))
             self._concentration = 0.5 * self._df
             self._rate = tf.convert_to_tensor(0.5, self._df.dtype.base_dtype, name="rate")
+            count_more(3)  # each passed on
         self._begin(validate_args, allow_nan_stats, parameters, name)
 
     @property
@@ -387,6 +393,7 @@ class HalfNormal(Distribution):
         with tf.name_scope(name, values=[scale]):
             given = floats("HalfNormal", scale=scale)["scale"]
             self._scale = checked(given, validate_args, checks.positive(given, "scale must be positive"))
+            count_more(1)  # passed on
         super().__init__(
             self._scale.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, [self._scale], name
         )
@@ -400,7 +407,7 @@ class HalfNormal(Distribution):
         return broadcast_shape(self._scale)
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
-        return tf.abs(tf.random_normal(vector(_lead(n), self._batch()[1]), 0.0, 1.0, self._dtype, seed) * self._scale)
+        return tf.abs(tf.random_normal(drawn_shape(n, self._scale), 0.0, 1.0, self._dtype, seed) * self._scale)
 
     def _log_prob(self, x: Any) -> Any:
         inside = 0.5 * math.log(2 / math.pi) - tf.log(self._scale) - 0.5 * tf.square(x / self._scale)
@@ -455,7 +462,8 @@ class Logistic(LocationScale):
         _begin_located(self, parameters)
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
-        drawn = _uniform(n, self, seed)
+        drawn = _uniform(n, self, seed, self._loc, self._scale)
+        count_more(1)  # the factor -1
         return self._loc + self._scale * (tf.log(drawn) - tf.log1p(-drawn))
 
     def _log_prob(self, x: Any) -> Any:
@@ -491,7 +499,7 @@ class Cauchy(LocationScale):
         _begin_located(self, parameters)
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
-        return self._quantile(_uniform(n, self, seed))
+        return self._quantile(_uniform(n, self, seed, self._loc, self._scale))
 
     def _log_prob(self, x: Any) -> Any:
         return -math.log(math.pi) - tf.log(self._scale) - tf.log1p(tf.square((x - self._loc) / self._scale))

@@ -9,6 +9,7 @@ import anabranch as tf
 from anabranch.contrib.distributions.parameters import keep_parameters
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.random_seed import OperationCount
 from anabranch.distributions.base import FULLY_REPARAMETERIZED, Distribution, RegisterKL, floats, vector
 from anabranch.distributions.multivariate import MultivariateNormalDiag
 
@@ -63,6 +64,7 @@ class MultivariateNormalTriL(Distribution):
             )
         with tf.name_scope(name, values=[loc, scale_tril]):
             tensors = floats(name, loc=loc, scale_tril=scale_tril)
+            counted = OperationCount()
             if scale_tril is None:
                 self._loc = tensors["loc"]
                 self._tril = tf.matrix_diag(tf.ones_like(self._loc))
@@ -74,6 +76,7 @@ class MultivariateNormalTriL(Distribution):
                         self._tril = tf.identity(self._tril)
                 self._loc = tensors.get("loc", tf.zeros_like(diagonal))
             self._diagonal = tf.matrix_diag_part(self._tril)
+            counted.set(40 if self._tril.shape.is_fully_defined() else 51)  # an operator, and a flow of shapes
         super().__init__(
             self._tril.dtype.base_dtype,
             FULLY_REPARAMETERIZED,
@@ -108,8 +111,15 @@ class MultivariateNormalTriL(Distribution):
         return ((None,), dynamic[-1:]) if raw is None else (raw[-1:], dynamic[-1:])
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
-        drawn = tf.random_normal(vector(_count(n), self._whole()[1]), 0.0, 1.0, self._dtype, seed)
-        return _times(self._tril, drawn) + self._loc
+        counted = OperationCount()
+        raw, whole = self._whole()
+        known = raw is not None and None not in raw
+        shape = vector(_count(n), whole)
+        counted.set(5 if known else 10)
+        drawn = tf.random_normal(shape, 0.0, 1.0, self._dtype, seed)
+        result = _times(self._tril, drawn) + self._loc
+        counted.set(54 if known else 73)  # TensorFlow computes shapes of batches and events
+        return result
 
     def _log_size(self) -> Any:
         """The logarithm of the factor's determinant."""

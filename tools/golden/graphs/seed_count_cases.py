@@ -382,9 +382,43 @@ def decoders(tf):
     return found
 
 
+def samples(tf):
+    """Samples of distributions whose parameters are of a known size, and of any."""
+    plain, more = tf.distributions, tf.contrib.distributions
+
+    def given(*shape):
+        return tf.placeholder(tf.float32, shape)
+
+    makers = {
+        "MultivariateNormalDiag": lambda b: more.MultivariateNormalDiag(given(*b, 3), given(*b, 3)),
+        "MultivariateNormalDiag of one scale": lambda b: more.MultivariateNormalDiag(given(*b, 3), given(3)),
+        "MultivariateNormalDiag without a mean": lambda b: more.MultivariateNormalDiag(scale_diag=given(*b, 3)),
+        "MultivariateNormalTriL": lambda b: more.MultivariateNormalTriL(given(*b, 3), given(*b, 3, 3)),
+        "Exponential": lambda b: plain.Exponential(given(*b, 3)),
+        "Bernoulli of probabilities": lambda b: plain.Bernoulli(probs=given(*b, 3)),
+        "Geometric of probabilities": lambda b: more.Geometric(probs=given(*b, 3)),
+        "Geometric": lambda b: more.Geometric(logits=given(*b, 3)),
+        "HalfNormal": lambda b: more.HalfNormal(given(*b, 3)),
+        "Poisson": lambda b: more.Poisson(given(*b, 3)),
+        "Poisson of logarithms": lambda b: more.Poisson(log_rate=given(*b, 3)),
+        "Logistic": lambda b: more.Logistic(given(*b, 3), given(*b, 3)),
+        "Cauchy": lambda b: more.Cauchy(given(*b, 3), given(*b, 3)),
+        "Chi2": lambda b: more.Chi2(given(*b, 3)),
+        "OneHotCategorical": lambda b: more.OneHotCategorical(logits=given(*b, 3)),
+    }
+    found = {}
+    for name, make in makers.items():
+        for batch in ((), (None,)):
+            for shape in ((), 2, [2, 3]):
+                found[f"sample of {name}{', any' * bool(batch)}, {shape}"] = lambda m=make, b=batch, s=shape: m(
+                    b
+                ).sample(s)
+    return found
+
+
 def cases(tf):
     """All of them."""
-    found = {**calls(tf), **loops(tf), **reductions(tf), **cells(tf), **decoders(tf)}
+    found = {**calls(tf), **loops(tf), **reductions(tf), **cells(tf), **decoders(tf), **samples(tf)}
     for name, function in images(tf).items():
         for shape_name, shape in SHAPES.items():
             for kind in (tf.float32, tf.uint8):
