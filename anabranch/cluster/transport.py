@@ -15,6 +15,7 @@ A call that the caller gives up is cancelled at the task, too: the transport say
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import hmac
@@ -536,6 +537,15 @@ def connection(address: str) -> Connection:
         if known is None:
             known = _connections[address] = Connection(address)
         return known
+
+
+@atexit.register
+def _close_sockets() -> None:
+    """Close the sockets to tasks of this machine, of which Python warns otherwise."""
+    with _connections_lock:
+        links = [known._local for known in _connections.values() if known._local is not None]
+    for link in links:
+        link.close()
 
 
 class _Heart:

@@ -19,8 +19,8 @@ import sys
 import types
 from typing import Any
 
-_WITHOUT_EFFECT = frozenset(["jax", "jaxlib"])
-"""Packages whose objects only free memory when they are freed."""
+_WITHOUT_EFFECT = frozenset(["jax", "jaxlib", "grpc", "socket"])
+"""Packages whose objects only free memory when they are freed, or close what the end of the process closes as well."""
 
 
 def _standard_streams() -> set[int]:

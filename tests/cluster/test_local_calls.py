@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -144,3 +146,26 @@ def test_pieces_that_wait_for_nobody_go_without_grpc(cluster, monkeypatch):
         session.run(put)
         assert session.run(take) == 7.0
         assert "Run" in called
+
+
+CLUSTER_PROGRAM = """
+import atexit, gc
+atexit.register(lambda: print("frozen" if gc.get_freeze_count() else "searched"))  # called last
+import anabranch as tf
+from anabranch.cluster import task
+task.find_here = lambda address: None
+workers, servers = tf.test.create_local_cluster(num_workers=1, num_ps=1)
+with tf.device("/job:ps/task:0"):
+    v = tf.Variable(1.0)
+with tf.Session(workers[0].target) as session:
+    session.run(v.initializer)
+    print(session.run(v))
+"""
+
+
+def test_a_task_ends_without_open_sockets_and_without_a_last_search():
+    command = [sys.executable, "-W", "always::ResourceWarning", "-c", CLUSTER_PROGRAM]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.split() == ["1.0", "frozen"]
+    assert "unclosed" not in ended.stderr
