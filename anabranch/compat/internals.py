@@ -309,6 +309,7 @@ threadpool: contrib.data
     "python.data.experimental.ops.",
 )
 _table("contrib.layers.python.layers.utils: contrib.layers.utils contrib.layers")
+_table("contrib.opt.python.training.sign_decay: @contrib.opt.sign_decays contrib.opt")
 _table("contrib.predictor.saved_model_predictor: @contrib.predictor")
 _table("contrib.layers.python.ops.sparse_ops: @contrib.layers.shapes contrib.layers")
 _table(

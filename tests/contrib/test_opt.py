@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.compat import hook
 from anabranch.contrib import opt
+from anabranch.contrib.opt import sign_decays
 from anabranch.eager import mode
 
 
@@ -361,3 +363,39 @@ def test_sums_of_squares_that_an_update_leaves(use_resource: bool) -> None:
         np.testing.assert_allclose(session.run(w), np.array([1, -2]) * (1 - 0.1 / np.sqrt(0.1)), rtol=1e-5)
         session.run(step)
         assert (session.run(slot) > 0.1).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("linear", {}, [1.0, 0.93, 0.8, 0.67, 0.61, 0.59, 0.5, 0.01, 0.0, 0.0]),
+        ("cosine", {}, [1.0, 0.988, 0.9045, 0.7545, 0.6694, 0.6395, 0.5, 0.0002, 0.0, 0.0]),
+        ("cosine", {"num_periods": 5, "zero_after": 2}, [1.0, 0.2061, 1.0, 0.2061, 0.9755, 0.0, 0.0, 0.0, 0.0, 0.0]),
+        ("restart", {}, [1.0, 0.988, 0.9045, 0.7545, 0.6694, 0.6395, 0.5, 0.0002, 1.0, 1.0]),
+        ("restart", {"num_periods": 5}, [1.0, 0.727, 1.0, 0.273, 0.0062, 0.9938, 0.5, 0.0062, 1.0, 1.0]),
+        ("restart", {"num_periods": 5, "zero_after": 2}, [1.0, 0.727, 1.0, 0.273, 0.0062, 0.0, 0.0, 0.0, 0.0, 0.0]),
+    ],
+)
+def test_decays_of_signs(name: str, options: dict[str, float], expected: list[float]) -> None:
+    """Values of TensorFlow 1.15.5."""
+    decay = getattr(sign_decays, f"get_{name}_decay_fn")(100, **options)
+    with tf.Graph().as_default(), tf.Session() as session:
+        step = tf.placeholder(tf.int64, [])
+        value = decay(step)
+        steps = (0, 7, 20, 33, 39, 41, 50, 99, 100, 130)
+        np.testing.assert_allclose([session.run(value, {step: n}) for n in steps], expected, atol=1e-4)
+        with pytest.raises(ValueError, match="global_step is required"):
+            decay(None)
+
+
+def test_a_sign_decays_in_an_optimizer() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        step, x = tf.train.get_or_create_global_step(), tf.Variable(1.0)
+        decay = hook.resolve("contrib.opt.python.training.sign_decay", "get_linear_decay_fn")
+        train = tf.contrib.opt.AddSignOptimizer(0.5, sign_decay_fn=decay(2)).minimize(x, global_step=step)
+        session.run(tf.global_variables_initializer())
+        found = []
+        for _ in range(3):
+            session.run(train)
+            found.append(float(session.run(x)))
+        np.testing.assert_allclose(found, [0.0, -0.75, -1.25])
