@@ -11,27 +11,24 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.graph.operation import Tensor
 
-Decay = Callable[[Any], Tensor]
+Decay = Callable[[Any], Any]
 
 
-def _part(global_step: Any, decay_steps: Any, name: str) -> Tensor:
+def _part(global_step: Any, decay_steps: Any, name: str) -> Any:
     """The share of the steps that are done, at most 1."""
     if global_step is None:
         raise ValueError(
             f"global_step is required for {name}.\n"
             + errors.message("no global step", "a step", "optimizer.minimize(loss, global_step=step)")
         )
-    done: Tensor = tf.cast(tf.minimum(global_step, decay_steps), tf.float32) / tf.cast(decay_steps, tf.float32)
-    return done
+    return tf.cast(tf.minimum(global_step, decay_steps), tf.float32) / tf.cast(decay_steps, tf.float32)
 
 
-def _before(end: Any, value: Tensor, decayed: Tensor) -> Tensor:
+def _before(end: Any, value: Any, decayed: Any) -> Any:
     if end is None:
         return decayed
-    ended: Tensor = tf.where(value >= end, tf.zeros_like(decayed), decayed)
-    return ended
+    return tf.where(value >= end, tf.zeros_like(decayed), decayed)
 
 
 def get_linear_decay_fn(decay_steps: Any) -> Decay:
@@ -45,7 +42,7 @@ def get_cosine_decay_fn(decay_steps: Any, num_periods: float = 0.5, zero_after: 
     It is 0 after ``zero_after`` periods, if given.
     """
 
-    def decay(global_step: Any) -> Tensor:
+    def decay(global_step: Any) -> Any:
         turns = num_periods * _part(global_step, decay_steps, "cosine_decay")
         return _before(zero_after, turns, 0.5 * (1.0 + tf.cos(2.0 * math.pi * turns)))
 
@@ -58,7 +55,7 @@ def get_restart_decay_fn(decay_steps: Any, num_periods: float = 1, zero_after: f
     It is 0 after ``zero_after`` of these, if given (Loshchilov and Hutter, 2017).
     """
 
-    def decay(global_step: Any) -> Tensor:
+    def decay(global_step: Any) -> Any:
         turns = num_periods * _part(global_step, decay_steps, "cosine_decay")
         length = tf.cast(decay_steps, tf.float32)
         within = tf.floormod(num_periods * tf.cast(tf.minimum(global_step, decay_steps), tf.float32), length) / length
