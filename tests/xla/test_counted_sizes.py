@@ -154,6 +154,8 @@ def test_a_mask_of_what_a_padded_part_computes():
             with tf.Session(config=tf.SessionOptions(tier=tier)) as s:
                 s.run(tf.global_variables_initializer())
                 found[tier] = [s.run([total, step], {x: one, mask: other})[0] for one, other in data]
+                told = s.explain([total, step], {x: data[0][0], mask: data[0][1]})
+        assert "known only behind a program that it would pad" in told
         np.testing.assert_allclose(found["compiled"], found["interpreted"], rtol=1e-3)
 
 

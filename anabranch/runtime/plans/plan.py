@@ -363,6 +363,8 @@ class Plan:
                 arrangement.arrange_segment(self, segment) if tier == "compiled" else self.host_items(segment.ops)
                 for segment in self.segments
             ]
+            if pads and self.varying.batch and not self._knows_sizes(arranged):
+                self.varying.stop_padding("a size is known only behind a program that it would pad")
             if pads and not self.varying.batch:  # what would have to be padded cannot be
                 self._forget_apart()
                 self.arrange(tier)
@@ -372,6 +374,21 @@ class Plan:
             self.arrangements += 1
             self.took = math.inf if tier == "compiled" or self.cost.start else self.cost.run * 1e-6
             self.tier = tier  # last: who sees it finds the items
+
+    def _knows_sizes(self, arranged: Sequence[Sequence[Any]]) -> bool:
+        """Whether the sizes that are padded are known before the first program that pads them."""
+        missing = {tensor for tensor, _ in self.gives_sizes}.difference(self.feeds)
+        for segment, items in zip(self.segments, arranged, strict=True):
+            for item in items:
+                if not isinstance(item, ProgramItem):
+                    missing.difference_update(item.op._outputs)
+                elif missing and item.program.batch_axes:
+                    return False
+                else:
+                    missing.difference_update(item.program.outputs)
+            if segment.channel is not None:
+                missing.difference_update(segment.channel._outputs)
+        return True
 
     def require(self, need: Exception, segment: Segment, items: list[Any]) -> None:
         """Arranges anew for what tracing, or a run, of ``items`` found out. (More room needs no new arrangement.)"""
