@@ -253,7 +253,8 @@ class BaseAttentionMechanism(AttentionMechanism):
 
     def initial_alignments(self, batch_size: Any, dtype: Any) -> Any:
         """Alignments before the first step: zeros."""
-        count_more(7 if isinstance(batch_size, int) else 9)  # the shape of the state, which TensorFlow computes
+        # The shape of the state, which TensorFlow computes.
+        count_more(7 if isinstance(batch_size, int) else 5 if isinstance(self._alignments_size, int) else 6)
         alignments = tf.zeros([batch_size, self._alignments_size], dtype)
         return _as_alignments(alignments, batch_size, self._alignments_size)
 

@@ -217,6 +217,20 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Any:
 
 
 # ----------------------------------------------------------------------------------------------------------- constants
+def _size_operations(sizes: Sequence[Any]) -> int:
+    """How many operations TensorFlow 1.15 makes of sizes with tensors among them, to see whether few are asked for.
+
+    It multiplies them one by one, each number an operation of its own, and compares the product with a number.
+    """
+    tensor = isinstance(sizes[0], Tensor)
+    total = 2
+    for size in sizes[1:]:
+        if tensor or isinstance(size, Tensor):
+            total += 1 if tensor and isinstance(size, Tensor) else 2
+            tensor = True
+    return total
+
+
 def _filled(default_name: str, value: Any, shape: Any, dtype: Any, name: str | None) -> Any:
     dtype = dtypes.as_dtype(dtype).base
     fill_value: Any = bool(value) if dtype == dtypes.bool else "" if dtype == dtypes.string and not value else value
@@ -234,6 +248,8 @@ def _filled(default_name: str, value: Any, shape: Any, dtype: Any, name: str | N
                     elements.refuse_range(list(raw), wide)
                 shape = constant(list(raw), wide, name="shape_as_tensor")
             else:
+                if _tensors(shape):
+                    count_more(_size_operations(shape))
                 shape = convert_to_tensor(shape, dtypes.int32 if not _tensors(shape) else None)
         if shape._shape == ():
             shape = build("Reshape", shape, [-1])

@@ -291,12 +291,23 @@ def reductions(tf):
         "norm": tf.norm,
         "norm of order 1": lambda x: tf.norm(x, 1),
     }
+    size = lambda: tf.placeholder(tf.int32, [])  # noqa: E731
+    sizes = {
+        "one": lambda: [size()],
+        "a tensor and numbers": lambda: [size(), 3, 4],
+        "numbers and a tensor": lambda: (3, 4, size()),
+        "two tensors": lambda: [size(), size()],
+        "a vector": lambda: tf.stack([size(), 3]),
+    }
     found = {
         f"{name} of {kind}": lambda f=function, v=value: f(v())
         for name, function in functions.items()
         for kind, value in values.items()
         if not ("an axis" in name and kind == "a number")
     }
+    for kind, given in sizes.items():
+        found[f"zeros of sizes: {kind}"] = lambda g=given: tf.zeros(g())
+        found[f"ones of sizes: {kind}"] = lambda g=given: tf.ones(g())
     for kind in ("a variable", "a resource", "a tensor"):
         found[f"gather of {kind}"] = lambda v=values[kind]: tf.gather(v(), [0, 1])
         found[f"embedding_lookup of {kind}"] = lambda v=values[kind]: tf.nn.embedding_lookup(v(), [0, 1])
