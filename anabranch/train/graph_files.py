@@ -35,8 +35,8 @@ def write_atomically(path: str, data: bytes) -> None:
 
 def write_message(path: str, proto: Any, as_text: bool = False) -> None:
     """Write a message, as text if asked."""
-    # `str` is the same text format as `text_format.MessageToString`, which takes ten times as long.
-    write_atomically(path, str(proto).encode() if as_text else proto.SerializeToString())
+    # Not `str`, a tenth of the time: before protobuf 7 it leaves quotes within a value as they are.
+    write_atomically(path, text_format.MessageToString(proto).encode() if as_text else proto.SerializeToString())
 
 
 def read_message(path: str, kind: Any, what: str) -> Any:

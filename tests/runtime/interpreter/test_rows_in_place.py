@@ -59,7 +59,7 @@ def test_values_are_those_of_the_compiled_tier(kind, places):
                     feeds = {indices: random.randint(0, 6, count), values: 1 + random.rand(count, 2)}
                     session.run(write.op if isinstance(write, tf.Tensor) else write, feeds)
                 results.append(session.run(table))
-    np.testing.assert_allclose(results[0], results[1], rtol=1e-5)
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-5, atol=1e-6)
     assert places
 
 
