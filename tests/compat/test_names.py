@@ -30,9 +30,9 @@ from anabranch.compat import (
     machine,
     mnist,
     old_names,
-    timeline,
     utilities,
 )
+from anabranch.debug import timeline
 
 
 @pytest.fixture(autouse=True)

@@ -135,6 +135,10 @@ class Model:
             self.env[op.outputs[0]] = inputs[0] + inputs[1]
         elif kind == "Mul":
             self.env[op.outputs[0]] = inputs[0] * inputs[1]
+        elif kind == "Rank":
+            self.env[op.outputs[0]] = inputs[0].ndim
+        elif kind == "Range":
+            self.env[op.outputs[0]] = np.arange(*inputs)
         elif kind == "Max":
             self.env[op.outputs[0]] = inputs[0].max()
         elif kind == "Less":

@@ -359,6 +359,7 @@ CASES = [
     *[(name, [A, B], {}) for name in ("SigmoidGrad", "TanhGrad")],
     *[(name, [np.float32(0.5), np.float32(2)], {}) for name in ("SigmoidGrad", "TanhGrad")],
     *[("RealDiv", [A, other], {}) for other in (B, _floats(4), np.zeros_like(A))],
+    *[("Relu", [x], {}) for x in (A, np.float32(-3), np.float32(np.nan), A.astype(np.int32))],
     *[("Square", [x], {}) for x in (A, np.float32(-3), A.astype(np.int32))],
     *[("Reshape", [A, np.array(shape, np.int32)], {}) for shape in ([4, 3], [-1], [2, -1, 3], [12, 1])],
     *[("Select", [condition, A, B], {}) for condition in (A > 0, np.array(True), A[:, 0] > 0)],

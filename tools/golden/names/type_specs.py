@@ -176,7 +176,8 @@ def text_of(tf, expression):
         try:
             value = repr(eval(expression, names))
         except Exception as problem:
-            return {"error": type(problem).__name__}
+            kind = type(problem)  # an error of two classes counts as one of the first
+            return {"error": (kind if len(kind.__bases__) == 1 else kind.__bases__[0]).__name__}
         return value.replace("<dtype: '", "tf.").replace("'>", "") if "<dtype" in value else value
 
 
