@@ -10,8 +10,8 @@ made. What shapes alone decide is a constant of it. What is needed only for grad
 is left out.
 
 Run each time, as they are: rules of the program's own (they may do anything), rules that apply ops with other effects
-than reading, that look at large values or at values of what they computed, or that hide ops from tapes; and ops that
-take one tensor twice.
+than reading, that look at large values or at values of what they computed, or that hide ops from tapes; ops that
+take one tensor twice; and gradients known to be zero, of which a rule may leave terms out.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def input_gradients(view: OpView, grads: list[Any], wanted: tuple[bool, ...]) ->
             different.add(len(forms))
             continue
         different.add(id(tensor))
-        if type(tensor) is EagerTensor:
+        if type(tensor) is EagerTensor and not tensor._is_zeros:
             value = tensor._value
             forms.append(value.shape if type(value) is np.ndarray else tensor._handle or getattr(value, "shape", None))
         else:

@@ -141,3 +141,21 @@ def test_a_kept_rule_is_not_run_again(monkeypatch):
     _slopes(lambda x, y: tf.matmul(x, y) + 1.0, arrays)
     with pytest.raises(pytest.fail.Exception, match="a rule ran"):
         _slopes(lambda x, y: tf.matmul(x, y) + 1.0, _values(7, (4, 3), (3, 2)))
+
+
+def test_a_gradient_that_is_zero_once_is_not_zero_again():
+    x = np.random.RandomState(0).randn(3, 4)
+    labels = np.eye(3, 4)
+    powers = np.exp(x)
+    chances = powers / powers.sum(1, keepdims=True)
+    slope = chances - labels
+    of_squares = chances * (2 * slope - (2 * slope * chances).sum(1, keepdims=True))
+    features = tf.constant(x, tf.float32)
+    for squares in (False, True, False):
+        with tf.GradientTape() as tape:
+            tape.watch(features)
+            both = tf.raw_ops.SoftmaxCrossEntropyWithLogits(features=features, labels=tf.constant(labels, tf.float32))
+            loss, backprop = tf.identity_n(list(both))
+            total = tf.reduce_sum(loss) + (tf.reduce_sum(tf.square(backprop)) if squares else 0.0)
+        expected = slope + of_squares if squares else slope
+        np.testing.assert_allclose(tape.gradient(total, features).numpy(), expected, rtol=1e-5, atol=1e-6)
