@@ -25,10 +25,11 @@ from anabranch.core.graph.operation import GraphTensor, Tensor
 from anabranch.core.live_set import LiveSet
 from anabranch.runtime import fetching, partial_run, pipeline, session_tensors
 from anabranch.runtime.options import SessionOptions
+from anabranch.runtime.registered_step import LocalStep, RegisteredStep
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.state.slots import DEFAULT_CONTAINER
 from anabranch.runtime.watching import Watcher
-from anabranch.runtime.worker import LocalStep, OnToken, RegisteredStep, Worker
+from anabranch.runtime.worker import OnToken, Worker
 from anabranch.xla import program as programs
 from anabranch.xla import single_op, startup
 

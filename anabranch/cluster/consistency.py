@@ -25,7 +25,7 @@ from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.graph import Graph
 from anabranch.runtime.options import SessionOptions
-from anabranch.runtime.worker import handle_of
+from anabranch.runtime.state.slots import handle_of
 from anabranch.train.cluster_spec import ClusterSpec
 from anabranch.train.step_counter import get_global_step
 

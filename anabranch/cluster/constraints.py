@@ -18,7 +18,8 @@ from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graph.state_key import StateKey
 from anabranch.rewrite import reach, state
-from anabranch.runtime.worker import LocalStep, handle_of
+from anabranch.runtime.registered_step import LocalStep
+from anabranch.runtime.state.slots import handle_of
 
 ORDERED = ("write", "channel", "io")
 """Kinds of effects that keep their order on a task."""

@@ -28,7 +28,7 @@ from anabranch.ops.control.public_cond import cond
 from anabranch.ops.control.public_dependencies import group
 from anabranch.rewrite import effects, reach
 from anabranch.runtime import portable_plan
-from anabranch.runtime.worker import LocalStep
+from anabranch.runtime.registered_step import LocalStep
 
 Part = tuple[int, str]
 """What a branch does on a task: how many exchanges it comes behind, and the task."""

@@ -34,7 +34,8 @@ from anabranch.core.graph.operation import Operation
 from anabranch.core.protos.config_pb2 import ConfigProto
 from anabranch.runtime import portable_plan, step_stats
 from anabranch.runtime.options import SessionOptions
-from anabranch.runtime.worker import LocalStep, OnToken, RegisteredStep
+from anabranch.runtime.registered_step import LocalStep, RegisteredStep
+from anabranch.runtime.worker import OnToken
 from anabranch.train.cluster_spec import ClusterSpec
 
 SCHEME = "grpc://"

@@ -32,8 +32,8 @@ from anabranch.core.contract.roles import Role
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.rewrite import reach
 from anabranch.runtime import collectives, portable_plan
+from anabranch.runtime.registered_step import LocalStep
 from anabranch.runtime.v1 import plans as version_one
-from anabranch.runtime.worker import LocalStep
 
 
 def partition(step: LocalStep, placer: TaskPlacer, gate: str = "") -> DistributedStep:

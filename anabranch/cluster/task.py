@@ -43,9 +43,10 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.protos.config_pb2 import ConfigProto, RunMetadata
 from anabranch.core.values import spare_arrays
 from anabranch.runtime.options import SessionOptions
+from anabranch.runtime.registered_step import RegisteredStep
 from anabranch.runtime.state.resources import ResourceManager
 from anabranch.runtime.state.slots import DEFAULT_CONTAINER
-from anabranch.runtime.worker import OnToken, RegisteredStep, Worker
+from anabranch.runtime.worker import OnToken, Worker
 from anabranch.train.cluster_spec import ClusterSpec
 from anabranch.xla import engine
 

@@ -25,8 +25,9 @@ from anabranch.core.cancellation import CancellationToken
 from anabranch.core.graph.operation import Operation
 from anabranch.rewrite import effects, state
 from anabranch.runtime.plans import binding
+from anabranch.runtime.registered_step import RegisteredStep
 from anabranch.runtime.state.held import Held
-from anabranch.runtime.worker import RegisteredStep, Worker
+from anabranch.runtime.worker import Worker
 
 ASK_AGAIN = 1.0
 """Seconds between two questions to the task that decides."""

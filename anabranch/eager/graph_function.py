@@ -34,7 +34,7 @@ from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.mode import EAGER
 from anabranch.eager.tensor import EagerTensor
 from anabranch.rewrite import reach
-from anabranch.runtime.worker import LocalStep, RegisteredStep
+from anabranch.runtime.registered_step import LocalStep, RegisteredStep
 from anabranch.xla import engine, lists
 
 _CARRIER = lookup("IdentityN")

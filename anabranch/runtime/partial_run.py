@@ -18,7 +18,8 @@ from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.graphdef.import_graph import import_graph_def
 from anabranch.rewrite import reach
-from anabranch.runtime.worker import LocalStep, Worker
+from anabranch.runtime.registered_step import LocalStep
+from anabranch.runtime.worker import Worker
 
 _numbers = itertools.count(1)
 

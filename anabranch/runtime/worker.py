@@ -2,8 +2,9 @@
 
 Policy. A worker is told which steps to run. It knows no session, no structure of fetches and no names that a caller
 has for what it feeds: values come and go by position. A step is registered once, by elements of a graph of this process
-(:class:`LocalStep`) or by the bytes that another process has made of them (:mod:`anabranch.runtime.portable_plan`), and
-has a number from then on. For the worker the two are the same: a graph that came as bytes is a graph.
+(:mod:`anabranch.runtime.registered_step`) or by the bytes that another process has made of them
+(:mod:`anabranch.runtime.portable_plan`), and has a number from then on. For the worker the two are the same: a graph
+that came as bytes is a graph.
 
 A step that may last runs on a thread of its own (:mod:`anabranch.runtime.step_threads`), so that its caller hears of
 deadlines, of ``close`` and of Ctrl-C: every step with a deadline; the first run of what is compiled, as compiling takes
@@ -32,10 +33,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from anabranch.core import cache, conditions, errors
-from anabranch.core import device as device_names
 from anabranch.core.cache import Cache
 from anabranch.core.cancellation import CancellationToken
-from anabranch.core.graph.graph import Graph
 from anabranch.core.graph.operation import Operation, Tensor
 from anabranch.core.live_set import LiveSet
 from anabranch.core.values import spare_arrays
@@ -48,8 +47,9 @@ from anabranch.runtime.interpreter import body_calls, body_plans
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.plans import comparison, policy, shape_families
 from anabranch.runtime.plans.plan import Plan
+from anabranch.runtime.registered_step import LocalStep, RegisteredStep
 from anabranch.runtime.state.resources import ResourceManager
-from anabranch.runtime.state.slots import ResourceHandle
+from anabranch.runtime.state.slots import ResourceHandle, handle_of
 from anabranch.runtime.step import Step
 from anabranch.runtime.v1 import plans as version_one
 from anabranch.runtime.watching import Watcher
@@ -68,14 +68,6 @@ OnToken = Callable[[CancellationToken], None]
 """Is told the token of a step that begins."""
 
 
-class LocalStep(NamedTuple):
-    """A step by elements of a graph: what to compute, and what the caller gives values for."""
-
-    graph: Graph
-    fetches: tuple[Tensor | Operation, ...]
-    feeds: tuple[Tensor, ...]
-
-
 def _stays_here(fast: FastStep) -> bool:
     """Whether a step that may last stays in the thread that asks for it.
 
@@ -83,61 +75,6 @@ def _stays_here(fast: FastStep) -> bool:
     for a queue it hears of everything else.
     """
     return bool(fast.computed) and not fast.limited and threading.current_thread() is not threading.main_thread()
-
-
-class RegisteredStep:
-    """A step that a worker knows by a number, as long as somebody holds this."""
-
-    __slots__ = ("__weakref__", "last", "number", "step")
-
-    def __init__(self, number: int, step: LocalStep) -> None:
-        self.number = number
-        self.step = step
-        self.last: Repetition | None = None
-        """How it ran last, if it took the fast path."""
-
-    def plain(self, feed_dict: Any) -> list[Any] | None:
-        """The values of a feed dictionary in order, if the step ran fast with such values last; else None."""
-        return None if self.last is None else self.last.values(feed_dict)
-
-    def fits(self, names: Sequence[Tensor], values: Sequence[Any]) -> bool:
-        """Whether the step ran fast with such values for these tensors last."""
-        return self.last is not None and self.last.fits(names, values)
-
-    @property
-    def feeds(self) -> int:
-        """How many values it is fed."""
-        return len(self.step.feeds)
-
-    def describe(self) -> str:
-        """What the step is, for people."""
-        names = [getattr(fetch, "name", str(fetch)) for fetch in self.step.fetches]
-        more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-        return f"the step of {', '.join(map(repr, names[:2]))}{more}"
-
-    def __repr__(self) -> str:
-        return f"<step {self.number}: {len(self.step.fetches)} fetches, {self.feeds} feeds>"
-
-
-def handle_of(maker: Operation, task: str = LOCAL_TASK, session: str = "") -> ResourceHandle:
-    """The resource of a task that an op which makes handles names, or the stream of a random op.
-
-    Args:
-        maker: the op.
-        task: the name of the task.
-        session: what names of resources begin with that no other session of the task shares.
-    """
-    attrs, definition = maker._attrs, maker.definition
-    name = attrs.get("shared_name", "")
-    if not name:
-        private = definition.private or definition.makes is None
-        name = session + maker.name if private else maker.name
-    return ResourceHandle(
-        definition.makes or definition.effect.kind,
-        attrs.get("container", "") or "",
-        name,
-        device_names.merge_names(task, maker._device),
-    )
 
 
 class _Planning(NamedTuple):

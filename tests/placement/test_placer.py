@@ -9,7 +9,7 @@ from anabranch.placement.devices import Device, Devices
 from anabranch.placement.placer import Placer
 from anabranch.runtime.options import SessionOptions
 from anabranch.runtime.plans.plan import Plan
-from anabranch.runtime.worker import handle_of
+from anabranch.runtime.state.slots import handle_of
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,8 @@ import pytest
 
 import anabranch as tf
 from anabranch.runtime.portable_plan import pack, unpack
-from anabranch.runtime.worker import LocalStep, Worker
+from anabranch.runtime.registered_step import LocalStep
+from anabranch.runtime.worker import Worker
 
 ROOT = Path(__file__).parents[2]
 

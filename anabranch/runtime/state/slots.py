@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.core import device as device_names
 from anabranch.core import errors
 from anabranch.core.cancellation import CancellationToken
+from anabranch.core.graph.operation import Operation
 from anabranch.core.values import dtypes
 from anabranch.core.values.dtypes import DType
+from anabranch.placement.devices import LOCAL_TASK
 from anabranch.xla import engine
 
 DEFAULT_CONTAINER = "localhost"
@@ -47,6 +50,27 @@ class ResourceHandle:
     def task(self) -> str:
         """The task that owns the resource, such as ``/job:ps/replica:0/task:1``; '' if none is named."""
         return self.device.partition("/device:")[0]
+
+
+def handle_of(maker: Operation, task: str = LOCAL_TASK, session: str = "") -> ResourceHandle:
+    """The resource of a task that an op which makes handles names, or the stream of a random op.
+
+    Args:
+        maker: the op.
+        task: the name of the task.
+        session: what names of resources begin with that no other session of the task shares.
+    """
+    attrs, definition = maker._attrs, maker.definition
+    name = attrs.get("shared_name", "")
+    if not name:
+        private = definition.private or definition.makes is None
+        name = session + maker.name if private else maker.name
+    return ResourceHandle(
+        definition.makes or definition.effect.kind,
+        attrs.get("container", "") or "",
+        name,
+        device_names.merge_names(task, maker._device),
+    )
 
 
 OFTEN_CALLED = 16

@@ -25,8 +25,7 @@ from anabranch.platform import logging
 from anabranch.runtime.state import spare_buffers
 from anabranch.runtime.state.borrowing import borrowed
 from anabranch.runtime.state.resources import ResourceManager
-from anabranch.runtime.state.slots import Claim, Slot, Version
-from anabranch.runtime.worker import handle_of
+from anabranch.runtime.state.slots import Claim, Slot, Version, handle_of
 from anabranch.session import BaseSession
 
 NICE = 15
