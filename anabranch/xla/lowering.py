@@ -410,7 +410,7 @@ class Scope:
             raise errors.InternalError(
                 None, op, f"the kernel of {op.type!r} returned {len(outputs)} values for {len(plain)} outputs"
             )
-        if not writes:
+        if not writes or definition.effect.kind == "random":  # the write is that of a stream
             outputs = list(self.chains.settled(op, outputs))
         for output, value in zip(plain, outputs, strict=True):
             expected = output.dtype.base.np

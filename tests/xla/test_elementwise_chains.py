@@ -88,3 +88,39 @@ def test_only_on_cpus_and_only_where_several_take_it() -> None:
         assert value(elementwise_chains.Chains("cpu")) == [shared.op.name]
         results.clear()
         assert value(elementwise_chains.Chains("gpu")) == []
+
+
+def test_a_draw_of_a_few_numbers_is_kept_and_a_large_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elementwise_chains, "apart", lambda value: "kept")
+    with tf.Graph().as_default():
+        few, many = tf.random_uniform([3]), tf.random_uniform([elementwise_chains.SMALL_DRAW + 1])
+        for drawn, kept in ((few, True), (many, False)):
+            value = jax.numpy.zeros(drawn.shape.as_list())
+            for platform in ("cpu", "gpu"):
+                (settled,) = elementwise_chains.Chains(platform).settled(drawn.op, [value])
+                assert (settled is value) != (kept and platform == "cpu")
+
+
+def test_draws_are_not_drawn_again_for_each_pixel(monkeypatch: pytest.MonkeyPatch) -> None:
+    def multiplications(small: int) -> int:
+        """In the functions of the compiled code that are called from elsewhere, and in all."""
+        texts: list[str] = []
+        compiled = jax.stages.Lowered.compile
+
+        def seen(self: Any, *args: Any, **kwargs: Any) -> Any:
+            made = compiled(self, *args, **kwargs)
+            texts.append(made.as_text())
+            return made
+
+        programs._shared.clear()
+        with monkeypatch.context() as patch, tf.Graph().as_default():
+            patch.setattr(jax.stages.Lowered, "compile", seen)
+            patch.setattr(elementwise_chains, "SMALL_DRAW", small)
+            images = tf.placeholder(tf.float32, [8, 8, 3])
+            changed = tf.image.random_saturation(tf.image.random_brightness(images, 0.3, seed=1), 0.5, 1.5, seed=2)
+            with tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
+                session.run(changed, {images: np.ones([8, 8, 3], np.float32)})
+        bodies = [body for text in texts for body in text.split("\n\n") if "concatenate" in body or "stack" in body]
+        return max(body.count(" multiply(") for body in bodies)
+
+    assert 2 * multiplications(elementwise_chains.SMALL_DRAW) < multiplications(0)
