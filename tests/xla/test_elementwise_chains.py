@@ -93,11 +93,13 @@ def test_only_on_cpus_and_only_where_several_take_it() -> None:
 def test_a_draw_of_a_few_numbers_is_kept_and_a_large_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elementwise_chains, "apart", lambda value: "kept")
     with tf.Graph().as_default():
-        few, many = tf.random_uniform([3]), tf.random_uniform([elementwise_chains.SMALL_DRAW + 1])
-        for drawn, kept in ((few, True), (many, False)):
-            value = jax.numpy.zeros(drawn.shape.as_list())
+        for size in (3, elementwise_chains.SMALL_DRAW + 1):
+            tf.random_uniform([size])
+        draws = [op for op in tf.get_default_graph().get_operations() if op.type == "RandomUniform"]
+        for drawn, kept in zip(draws, (True, False), strict=True):
+            value = jax.numpy.zeros(drawn.outputs[0].shape.as_list())
             for platform in ("cpu", "gpu"):
-                (settled,) = elementwise_chains.Chains(platform).settled(drawn.op, [value])
+                (settled,) = elementwise_chains.Chains(platform).settled(drawn, [value])
                 assert (settled is value) != (kept and platform == "cpu")
 
 
