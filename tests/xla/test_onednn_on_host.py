@@ -1,4 +1,4 @@
-"""Convolutions of interpreted steps by oneDNN: values, operands that do not fit, forks, what is left to NumPy."""
+"""Convolutions and poolings of interpreted steps by oneDNN: values, operands that do not fit, forks, NumPy's share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.ops.nn.windows import geometry, host_convolution
+from anabranch.core.contract import kernels
+from anabranch.ops.nn.windows import geometry, host_convolution, pooling_rules
 from anabranch.testing.kernels import run_op
 from anabranch.xla.onednn import host_calls, library
 from anabranch.xla.onednn.primitives import FILTER, FORWARD, INPUT
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.skipif(isinstance(_WHY_NOT, str), reason=f"oneDNN is no
 @pytest.fixture(autouse=True)
 def whatever_the_size(monkeypatch):
     monkeypatch.setattr(host_calls, "LEAST_FLOPS", 0)
+    monkeypatch.setattr(host_calls, "LEAST_ENTRIES", 0)
     host_calls._call.cache_clear()
     yield
     host_calls._call.cache_clear()
@@ -125,6 +127,61 @@ def test_what_is_forgotten_is_destroyed_and_made_again():
     first = host_calls.convolve(FORWARD, x, f, axes, 1, False)
     host_calls._call.cache_clear()
     np.testing.assert_array_equal(host_calls.convolve(FORWARD, x, f, axes, 1, False), first)
+
+
+class WithoutLibrary(kernels.HostContext):
+    """A context whose poolings are NumPy's."""
+
+    def pool(self, *_):
+        return None
+
+
+def pooled_images(random, special):
+    """Images of whole numbers, so that maxima are equal to each other, axes to pool them along, and a gradient."""
+    axes = []
+    for _ in range(random.integers(1, 4)):
+        size, window, stride = (int(random.integers(1, most)) for most in (12, 5, 4))
+        padding = "SAME" if window > size else str(random.choice(["SAME", "VALID"]))
+        axes.append(geometry.axis(size, window, stride, 1, padding))
+    shape = (int(random.integers(1, 4)), *(a.size for a in axes), int(random.choice([1, 3, 8, 16, 17])))
+    x = np.round(2 * random.standard_normal(shape)).astype(np.float32)
+    x[random.random(shape) < 0.3] = special
+    out = (shape[0], *(a.out for a in axes), shape[-1])
+    return x, random.standard_normal(out).astype(np.float32), tuple(axes)
+
+
+@pytest.mark.parametrize("special", [0.0, np.nan, -np.inf, np.inf])
+def test_poolings_are_numpys(special):
+    random = np.random.default_rng(17)
+    ours, numpys = kernels.HostContext(), WithoutLibrary()
+    taken = 0
+    for _ in range(60):
+        x, g, axes = pooled_images(random, special)
+        for floor in (None, np.finfo(np.float32).min):
+            maxima = [pooling_rules.max_forward(ctx, x, axes, floor) for ctx in (ours, numpys)]
+            np.testing.assert_array_equal(*maxima)
+        slopes = [pooling_rules.max_gradient(ctx, x, g, axes) for ctx in (ours, numpys)]
+        np.testing.assert_allclose(*slopes, atol=1e-5)
+        with np.errstate(invalid="ignore"):
+            means = [pooling_rules.average_forward(ctx, x, axes) for ctx in (ours, numpys)]
+        np.testing.assert_allclose(*means, rtol=1e-5, atol=1e-6)
+        slopes = [pooling_rules.average_gradient(ctx, g, axes, x.shape) for ctx in (ours, numpys)]
+        np.testing.assert_allclose(*slopes, atol=1e-5)
+        taken += ours.pool("maximum", x.shape, axes, x) is not None
+    assert taken >= 20, "the library has taken hardly any of them"
+
+
+def test_poolings_that_are_left_to_numpy(monkeypatch):
+    axes = (geometry.axis(6, 2, 2, 1, "VALID"),) * 2
+    x, g = np.ones((2, 6, 6, 4), "f"), np.ones((2, 3, 3, 4), "f")
+    assert host_calls.pool("maximum gradient", x.shape, axes, x, g) is not None
+    assert host_calls.pool("maximum", x.shape, axes, x.astype(np.float64)) is None
+    assert host_calls.pool("maximum gradient", x.shape, axes, x, g[:1]) is None
+    assert host_calls.pool("maximum gradient", x.shape, axes, x[:1], g) is None
+    assert host_calls.pool("average gradient", x.shape, axes, g[..., :2]) is None
+    assert host_calls.pool("maximum", x.shape, axes, np.full_like(x, np.nan)) is None
+    monkeypatch.setattr(host_calls, "LEAST_ENTRIES", 1 << 20)
+    assert host_calls.pool("maximum", x.shape, axes, x) is None
 
 
 FORKS = """

@@ -58,6 +58,7 @@ NAMES = {
     "reset_target": "cluster: (target, containers, ConfigProto or None) -> None, for Session.reset",
     "graph_def": "core.graph_def: (graph, from_version, add_shapes) -> GraphDef",
     "convolve_on_host": "xla.onednn: (kind, a, b, axes, groups, channels first) -> an array, or None",
+    "pool_on_host": "xla.onednn: (kind, shape of the images, axes, *operands) -> an array, or None",
     "apply_in_replicas": "distribute: (optimizer, pairs, global step, name) -> an update, NotImplemented if alone",
 }
 for _name in NAMES:
@@ -129,6 +130,11 @@ def make_twins(*args: Any) -> None:
 def convolve_on_host(*args: Any) -> Any:
     """See :data:`NAMES`."""
     return _slots["convolve_on_host"](*args)
+
+
+def pool_on_host(*args: Any) -> Any:
+    """See :data:`NAMES`."""
+    return _slots["pool_on_host"](*args)
 
 
 def event_writer(*args: Any) -> Any:

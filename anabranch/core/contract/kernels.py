@@ -245,6 +245,14 @@ class HostContext(KernelContext):
     def convolve(self, kind: str, a: Any, b: Any, axes: Any, groups: int, channels_first: bool) -> Any:
         return hooks.convolve_on_host(kind, a, b, axes, groups, channels_first)
 
+    def pool(self, kind: str, shape: Any, axes: Any, *operands: Any) -> Any:
+        """A pooling of images by a library: an array, or None where the kernel is to compute it itself.
+
+        ``kind`` is ``maximum`` or ``average``, of images, or one of these with `` gradient``: of the images (maxima
+        only) and the gradient of the result.
+        """
+        return hooks.pool_on_host(kind, tuple(shape), axes, *operands)
+
     def resource(self, handle: Any) -> Any:
         if self._resources is None:
             raise errors.InternalError(None, self.op, f"no resource manager to resolve {handle!r}")

@@ -2,7 +2,8 @@
 
 From the bottom: ``library`` finds and loads oneDNN; ``primitives`` makes of a convolution what oneDNN is to run;
 ``frames`` is the layout of XLA's FFI; ``handler`` is what XLA calls; ``convolutions`` holds the three JAX primitives,
-``choice`` the table that says which convolutions they take; ``host_calls`` computes those of the interpreter.
+``choice`` the table that says which convolutions they take; ``pooling`` describes maxima and averages over windows;
+``host_calls`` computes both for the interpreter.
 docs/notes/0022-onednn.md has figures and reasons.
 """
 

@@ -27,12 +27,12 @@ from anabranch.xla.onednn.library import Library, NotUsable, Status, found
 FORWARD, INPUT, FILTER = "forward", "input gradient", "filter gradient"
 
 # Numbers of oneDNN's C interface (dnnl_types.h), the same in all of version 3.
-_DTYPES = {"float16": 1, "bfloat16": 2, "float32": 3}
+DTYPES = {"float16": 1, "bfloat16": 2, "float32": 3}
 _ITEM = {"float16": 2, "bfloat16": 2, "float32": 4}
 _UNKNOWN_DTYPE = 0
 _ANY_LAYOUT = 1
 _DIRECT = 1
-_TRAINING = 64
+TRAINING = 64
 _RELU = 0x20
 _SCRATCH_BY_CALLER = 1
 _QUERY_IMPLEMENTATION = 8
@@ -43,6 +43,7 @@ _QUERY = {
     "filter gradient": 132,
     "output": 133,
     "output gradient": 134,
+    "workspace": 135,
     "scratch": 136,
 }
 _ARGUMENT = {
@@ -50,6 +51,7 @@ _ARGUMENT = {
     "output": 17,
     "filter": 33,
     "bias": 41,
+    "workspace": 64,
     "scratch": 80,
     "source gradient": 129,
     "output gradient": 145,
@@ -145,8 +147,47 @@ class Described(NamedTuple):
     implementation: str
 
 
-def _dims(values: Sequence[int]) -> Any:
+def dims_of(values: Sequence[int]) -> Any:
+    """Sizes as oneDNN takes them."""
     return (ctypes.c_int64 * _MOST_DIMS)(*values)
+
+
+def steps_of(dims: Sequence[int], order: Sequence[int]) -> list[int]:
+    """The steps between elements of dimensions that lie in memory in this order, the last one closest."""
+    strides, step = [0] * len(dims), 1
+    for dimension in reversed(order):
+        strides[dimension] = step
+        step *= dims[dimension]
+    return strides
+
+
+def strided(library: Library, dtype: int, dims: Sequence[int], strides: Sequence[int]) -> Any:
+    """The descriptor of an array with these dimensions and steps between its elements."""
+    descriptor = ctypes.c_void_p()
+    library.call(
+        "memory_desc_create_with_strides", ctypes.byref(descriptor), len(dims), dims_of(dims), dtype, dims_of(strides)
+    )
+    return descriptor
+
+
+def layout_of(library: Library, descriptor: Any, role: str) -> Any:
+    """The layout that a primitive wants an operand in."""
+    return ctypes.c_void_p(library.c.dnnl_primitive_desc_query_md(descriptor, _QUERY[role], 0))
+
+
+def implementation_of(library: Library, descriptor: Any) -> str:
+    """The name of what computes a primitive."""
+    name = ctypes.c_char_p()
+    library.call("primitive_desc_query", descriptor, _QUERY_IMPLEMENTATION, 0, ctypes.byref(name))
+    return (name.value or b"").decode()
+
+
+def attributes(library: Library) -> Any:
+    """The attributes of a primitive whose scratch space the caller brings."""
+    made = ctypes.c_void_p()
+    library.call("primitive_attr_create", ctypes.byref(made))
+    library.call("primitive_attr_set_scratchpad_mode", made, _SCRATCH_BY_CALLER)
+    return made
 
 
 class _Describer:
@@ -155,7 +196,7 @@ class _Describer:
     def __init__(self, library: Library, work: Work) -> None:
         self.library = library
         self.work = work
-        self.dtype = _DTYPES[work.dtype]
+        self.dtype = DTYPES[work.dtype]
         self.result_at = 2 + work.bias * (work.kind == FORWARD)
         """The number of the buffer for the result: behind the operands."""
         self.scratch_at = self.result_at + 1
@@ -180,31 +221,17 @@ class _Describer:
 
     # ------------------------------------------------------------------------------------------------------- layouts
     def _strided(self, dims: Sequence[int], strides: Sequence[int]) -> Any:
-        descriptor = ctypes.c_void_p()
-        self.library.call(
-            "memory_desc_create_with_strides",
-            ctypes.byref(descriptor),
-            len(dims),
-            _dims(dims),
-            self.dtype,
-            _dims(strides),
-        )
-        return descriptor
+        return strided(self.library, self.dtype, dims, strides)
 
     def _any(self, dims: Sequence[int]) -> Any:
         descriptor = ctypes.c_void_p()
         self.library.call(
-            "memory_desc_create_with_tag", ctypes.byref(descriptor), len(dims), _dims(dims), self.dtype, _ANY_LAYOUT
+            "memory_desc_create_with_tag", ctypes.byref(descriptor), len(dims), dims_of(dims), self.dtype, _ANY_LAYOUT
         )
         return descriptor
 
     def _ordered(self, dims: Sequence[int], order: Sequence[int]) -> Any:
-        """Dimensions that lie in memory in this order, the last one closest."""
-        strides, step = [0] * len(dims), 1
-        for dimension in reversed(order):
-            strides[dimension] = step
-            step *= dims[dimension]
-        return self._strided(dims, strides)
+        return strided(self.library, self.dtype, dims, steps_of(dims, order))
 
     def _images(self, dims: Sequence[int]) -> Any:
         n = len(dims)
@@ -217,10 +244,7 @@ class _Describer:
 
     # ---------------------------------------------------------------------------------------------------- descriptors
     def _attributes(self, relu: bool = False, adds: bool = False) -> Any:
-        attributes = ctypes.c_void_p()
-        call = self.library.call
-        call("primitive_attr_create", ctypes.byref(attributes))
-        call("primitive_attr_set_scratchpad_mode", attributes, _SCRATCH_BY_CALLER)
+        made, call = attributes(self.library), self.library.call
         if relu or adds:
             after = ctypes.c_void_p()
             call("post_ops_create", ctypes.byref(after))
@@ -228,11 +252,11 @@ class _Describer:
                 call("post_ops_append_eltwise", after, _RELU, ctypes.c_float(0), ctypes.c_float(0))
             if adds:
                 call("post_ops_append_sum", after, ctypes.c_float(1), 0, _UNKNOWN_DTYPE)
-            call("primitive_attr_set_post_ops", attributes, after)
-        return attributes
+            call("primitive_attr_set_post_ops", made, after)
+        return made
 
     def _layout_of(self, descriptor: Any, role: str) -> Any:
-        return ctypes.c_void_p(self.library.c.dnnl_primitive_desc_query_md(descriptor, _QUERY[role], 0))
+        return layout_of(self.library, descriptor, role)
 
     def space(self, size: int) -> int:
         """Where in the scratch buffer ``size`` bytes may begin."""
@@ -264,10 +288,10 @@ class _Describer:
     def _convolution(self) -> Any:
         w, call, asked = self.work, self.library.call, self.asked
         geometry = (
-            _dims(w.strides),
-            _dims([dilation - 1 for dilation in w.dilations]),
-            _dims(w.before),
-            _dims(w.after),
+            dims_of(w.strides),
+            dims_of([dilation - 1 for dilation in w.dilations]),
+            dims_of(w.before),
+            dims_of(w.after),
         )
         engine = self.library.engine
         forward, descriptor = ctypes.c_void_p(), ctypes.c_void_p()
@@ -276,7 +300,7 @@ class _Describer:
             "convolution_forward_primitive_desc_create",
             ctypes.byref(forward),
             engine,
-            _TRAINING,
+            TRAINING,
             _DIRECT,
             asked["source"],
             asked["filter"],
@@ -346,10 +370,8 @@ class _Describer:
             arguments.append(Argument("bias", self.bias, 2))
         arguments.append(self._scratch(convolution))
         steps += [Step(convolution, tuple(arguments)), *behind]
-        name = ctypes.c_char_p()
-        self.library.call("primitive_desc_query", convolution, _QUERY_IMPLEMENTATION, 0, ctypes.byref(name))
         grouped = tuple(step._replace(group=group) for group, step in enumerate(steps))
-        return Described(grouped, max(self.used, _ALIGNED), (name.value or b"").decode())
+        return Described(grouped, max(self.used, _ALIGNED), implementation_of(self.library, convolution))
 
 
 def _in_pieces(library: Library, work: Work) -> Described:
@@ -471,12 +493,17 @@ def generated(work: Work, scratch: int) -> ProgramRecord:
         raise NotUsable(f"{work}: {program}")
     if program.scratch > scratch:
         raise NotUsable(f"{work}: {program.scratch} bytes of scratch space are needed, {scratch} are there")
-    steps = (StepRecord * len(program.steps))()
-    buffers = program.steps[-1].arguments[-1].buffer + 1
+    return program_of(library, program.steps, work.threads)
+
+
+def program_of(library: Library, described: Sequence[Step], threads: int) -> ProgramRecord:
+    """The primitives of steps; the last argument of the last step lies in the last buffer."""
+    steps = (StepRecord * len(described))()
+    buffers = described[-1].arguments[-1].buffer + 1
     primitives: dict[int, int | None] = {}
-    library.use_threads(work.threads)
+    library.use_threads(threads)
     try:
-        for to, step in zip(steps, program.steps, strict=True):
+        for to, step in zip(steps, described, strict=True):
             if step.descriptor.value not in primitives:
                 primitive = ctypes.c_void_p()
                 library.call("primitive_create", ctypes.byref(primitive), step.descriptor)
@@ -488,7 +515,7 @@ def generated(work: Work, scratch: int) -> ProgramRecord:
                 )
     finally:
         library.use_threads(library.threads)
-    return ProgramRecord(len(steps), work.threads, buffers, steps)
+    return ProgramRecord(len(steps), threads, buffers, steps)
 
 
 class _Given(ctypes.Structure):

@@ -301,6 +301,8 @@ def max_forward(ctx: Any, x: Any, axes: Sequence[Axis], floor: Any = None) -> An
     shape = (x.shape[0], *(a.out for a in axes), x.shape[-1])
     if 0 in shape:
         return ctx.xp.zeros(shape, x.dtype)
+    if ctx.host and (pooled := ctx.pool("maximum", x.shape, axes, x)) is not None:
+        return pooled
     result = _stages(ctx, x, axes)[-1]
     if not has_nan(x.dtype) or (floor is None and not ctx.host):
         return result
@@ -326,6 +328,8 @@ def max_gradient(ctx: Any, x: Any, g: Any, axes: Sequence[Axis]) -> Any:
     """The gradient of the input from that of the output."""
     if _empty(x, g):
         return ctx.xp.zeros(x.shape, g.dtype)
+    if ctx.host and (slope := ctx.pool("maximum gradient", x.shape, axes, x, g)) is not None:
+        return slope
     each = max(1, BLOCK * x.shape[0] // x.size)
     if ctx.host and each < x.shape[0]:  # what some images need stays in the caches
         slope = np.empty(x.shape, g.dtype)
@@ -448,6 +452,8 @@ def average_forward(ctx: Any, x: Any, axes: Sequence[Axis]) -> Any:
     shape = (x.shape[0], *(a.out for a in axes), x.shape[-1])
     if 0 in shape:
         return ctx.xp.zeros(shape, x.dtype)
+    if ctx.host and (pooled := ctx.pool("average", x.shape, axes, x)) is not None:
+        return pooled
     total = widen(x)
     for dimension in range(len(axes), 0, -1):
         a = axes[dimension - 1]
@@ -462,6 +468,8 @@ def average_gradient(ctx: Any, g: Any, axes: Sequence[Axis], shape: Sequence[int
     """The gradient of the input, of the channels-last ``shape``, from that of the output."""
     if 0 in shape or _empty(g):
         return ctx.xp.zeros(tuple(shape), g.dtype)
+    if ctx.host and (slope := ctx.pool("average gradient", shape, axes, g)) is not None:
+        return slope
     wide = widen(g)
     wide = wide / _counts(axes, wide.dtype)
     for dimension in range(len(axes), 0, -1):  # the array is smallest while what lies far apart is copied
