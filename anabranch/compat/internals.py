@@ -53,7 +53,8 @@ errors errors_impl: errors @compat.internal.private_names
 tensor_conversion_registry: top
 graph_util graph_util_impl convert_to_constants: graph_util @core.graphdef.graph_util
 device: top @core.device
-function: top @ops.control.public_defun @compat.internal.private_names
+function: top @ops.control.public_defun @compat.internal.private_names @compat.internal.functional_ops
+framework_lib: top
 graph_io: train
 test_util: =test_utilities test @testing.test_case @compat.internal.private_names
 op_def_registry: =registry
@@ -90,7 +91,10 @@ map_fn script_ops logging_ops histogram_ops: top {_OPS} @compat.internal.private
 tensor_array_ops session_ops confusion_matrix: top {_OPS} @compat.internal.private_names =generated
 sparse_ops: @compat.internal.sparse_names top {_OPS} @compat.internal.private_names @core.graph.sparse_tensor =generated
 template: top @variables.template
-sets_impl spectral_ops parsing_ops string_ops bitwise_ops: top {_OPS} spectral signal bitwise io =generated
+sets_impl: sets top
+linalg_ops_impl: top
+initializers_ns: initializers top
+spectral_ops parsing_ops string_ops bitwise_ops: top {_OPS} spectral signal bitwise io =generated
 array_grad control_flow_grad cudnn_rnn_grad data_flow_grad image_grad linalg_grad manip_grad math_grad: =gradients top
 sparse_grad spectral_grad state_grad tensor_array_grad: =gradients top
 random_ops stateless_random_ops: top random contrib.random =generated
@@ -167,7 +171,8 @@ checkpoint_ops: @compat.internal.training_internals
 warm_starting_util: @train.warm_starting train
 training checkpoint_utils learning_rate_decay: train
 checkpoint_management: train @compat.internal.training_internals
-learning_rate_decay_v2 session_run_hook basic_session_run_hooks supervisor: train
+learning_rate_decay_v2 session_run_hook basic_session_run_hooks: train
+supervisor: train @train.supervisor
 monitored_session session_manager: train @compat.internal.training_internals
 queue_runner queue_runner_impl coordinator input server_lib sync_replicas_optimizer: train
 device_setter: train @compat.internal.training_internals
@@ -187,7 +192,8 @@ platform.flags: flags app @platform.flags
 platform.build_info: =devices
 platform.app: app
 platform.tf_logging platform.logging: logging @compat.internal.private_names
-platform.googletest platform.test platform.benchmark: test
+platform.googletest platform.test: test @testing.test
+platform.benchmark: @testing.benchmarks test
 platform.resource_loader: resource_loader
 platform.sysconfig: sysconfig
 data.util.nest data.util.sparse data.util.convert data.util.random_seed: @compat.internal.data_structures
@@ -196,6 +202,7 @@ util.compat: compat
 util.tf_inspect: =inspect
 util.all_util util.tf_export util.deprecation util.function_utils util.tf_decorator util.tf_contextlib: =utilities
 util.tf_should_use util.keyword_args util.serialization util.decorator_utils: =utilities
+client.client_lib: top
 client.session: top @session @compat.internal.session_names
 client.device_lib: =devices
 debug debug.lib.debug_data debug.lib.debug_utils debug.wrappers.hooks debug.wrappers.framework: @debug
@@ -214,6 +221,8 @@ saved_model.utils saved_model.utils_impl: saved_model.utils saved_model
 saved_model.main_op saved_model.main_op_impl: saved_model.main_op saved_model
 saved_model.simple_save: saved_model
 saved_model.signature_def_utils saved_model.signature_def_utils_impl: saved_model
+    @compat.internal.scoped_meta_graphs
+saved_model.saved_model: saved_model
 saved_model.constants: saved_model.constants
 pywrap_tensorflow pywrap_tensorflow_internal: train errors =devices @compat.internal.training_internals
 summary.summary summary.writer.writer_cache: summary
@@ -221,6 +230,7 @@ summary.writer.writer: summary @compat.internal.training_internals
 summary.writer.event_file_writer: @summary.event_file
 summary.writer.event_file_writer_v2: @compat.internal.training_internals
 summary.summary_iterator: train
+summary.text_summary: @compat.internal.training_internals summary
 summary.plugin_asset: @summary.plugin_asset
 eager.context eager.backprop eager.def_function eager.function: =eager top
 eager.core eager.execute eager.tape eager.execution_callbacks eager.imperative_grad: =eager top

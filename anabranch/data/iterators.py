@@ -29,6 +29,13 @@ ITERATORS = "iterators"
 """The collection of iterators' handles."""
 MANY_CALLS = 32
 """Calls of ``get_next`` from which on a program is warned."""
+WARNING_OF_MANY_CALLS = (
+    "An unusually high number of `Iterator.get_next()` calls was detected. This often indicates that "
+    "`Iterator.get_next()` is being called inside a training loop, which will cause gradual slowdown and "
+    "eventual resource exhaustion. If this is the case, restructure your code to call "
+    "`next_element = iterator.get_next()` once outside the loop, and use `next_element` as the input to "
+    "some computation that is invoked inside the loop."
+)
 
 
 @public("data.Iterator", "contrib.data.Iterator")
@@ -172,14 +179,7 @@ class Iterator(structure.OfElements):
         """
         self._calls += 1
         if self._calls > MANY_CALLS:
-            warnings.warn(
-                "An unusually high number of `Iterator.get_next()` calls was detected. This often indicates that "
-                "`Iterator.get_next()` is being called inside a training loop, which will cause gradual slowdown and "
-                "eventual resource exhaustion. If this is the case, restructure your code to call "
-                "`next_element = iterator.get_next()` once outside the loop, and use `next_element` as the input to "
-                "some computation that is invoked inside the loop.",
-                stacklevel=2,
-            )
+            warnings.warn(WARNING_OF_MANY_CALLS, stacklevel=2)
         components = build("IteratorGetNext", self._iterator_resource, name=name, **structure.attrs_of(self._spec))
         return structure.from_tensors(self._spec, components if isinstance(components, list) else [components])
 

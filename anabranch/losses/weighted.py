@@ -118,11 +118,12 @@ def _asked(weights: Tensor, values: Tensor) -> int:
 
 
 def squeezed_last(bigger: Tensor, smaller: Tensor) -> Tensor:
-    """``bigger`` without its last axis of size 1, if it has one axis more than ``smaller``."""
+    """``bigger`` without its last axis of size 1, if it has one axis more than ``smaller``.
+
+    An axis of another size is refused if both ranks are known.
+    """
     if bigger.shape.ndims is not None and smaller.shape.ndims is not None:
-        if bigger.shape.ndims - smaller.shape.ndims == 1 and bigger.shape.as_list()[-1] in (1, None):
-            return squeeze(bigger, [-1])
-        return bigger
+        return squeeze(bigger, [-1]) if bigger.shape.ndims - smaller.shape.ndims == 1 else bigger
     if bigger.shape.ndims is not None and bigger.shape.as_list()[-1:] not in ([1], [None]):
         return bigger
     last = equal(rank(bigger) - rank(smaller), 1)

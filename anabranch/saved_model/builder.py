@@ -58,8 +58,8 @@ class SavedModelBuilder:
                 names = sorted(os.listdir(self._export_dir))
             if names:
                 raise AssertionError(
-                    f"Export directory {self._export_dir} already exists, and isn't empty. Please choose a different "
-                    "export directory, or delete all the contents of the specified directory.\n"
+                    "Export directory already exists, and isn't empty. Please choose a different export directory, or "
+                    f"delete all the contents of the specified directory: {self._export_dir}\n"
                     + errors.message(
                         f"export_dir={self._export_dir!r}, which holds {names[:3]}",
                         "a folder that is empty or does not exist",
@@ -225,6 +225,15 @@ class SavedModelBuilder:
             meta.signature_def[key].CopyFrom(signature)
         for key, op in ((constants.LEGACY_INIT_OP_KEY, legacy_init_op), (constants.MAIN_OP_KEY, main_op)):
             if op is not None:
+                if key == constants.LEGACY_INIT_OP_KEY and graph.get_collection(key):
+                    raise ValueError(
+                        f"Graph already contains one or more main ops under the collection {key}.\n"
+                        + errors.message(
+                            f"legacy_init_op, and {len(graph.get_collection(key))} more in the collection {key!r}",
+                            "one operation that initialises",
+                            f"an empty collection {key!r}, or main_op=op",
+                        )
+                    )
                 meta_graph.write_collection(meta, key, graph, items=[op])
         self._add_assets(meta, assets_collection)
         return meta

@@ -7,20 +7,17 @@ import inspect
 import os
 import re
 import socket
-import sys
 import tempfile
-import time
 import unittest.mock
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
 from absl.testing import absltest
 
 from anabranch.cluster.server import Server
 from anabranch.core import errors
 from anabranch.core.contract import api
 from anabranch.core.contract.api import public
-from anabranch.session import Session, get_default_session
+from anabranch.testing import benchmarks
 from anabranch.testing.test_case import TestCase
 from anabranch.train.cluster_spec import ClusterSpec
 from anabranch.xla import engine
@@ -41,6 +38,14 @@ def get_temp_dir() -> str:
 
 
 _temporary: list[str] = []
+
+
+GetTempDir = get_temp_dir
+
+
+def StatefulSessionAvailable() -> bool:
+    """False: no session keeps its state over processes."""
+    return False
 
 
 @public("test.test_src_dir_path")
@@ -202,107 +207,10 @@ class StubOutForTesting:
         self.UnsetAll()
 
 
-@public("test.Benchmark")
-class Benchmark:
-    """Base of benchmarks: methods ``benchmark*`` run when the program is started with ``--benchmarks=PATTERN``."""
-
-    _classes: ClassVar[list[type[Benchmark]]] = []
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        Benchmark._classes.append(cls)
-
-    def report_benchmark(
-        self,
-        iters: int | None = None,
-        cpu_time: float | None = None,
-        wall_time: float | None = None,
-        throughput: float | None = None,
-        extras: dict[str, Any] | None = None,
-        name: str | None = None,
-    ) -> None:
-        """Print what was measured, times in seconds."""
-        given = {"iters": iters, "cpu_time": cpu_time, "wall_time": wall_time, "throughput": throughput}
-        shown = {key: value for key, value in given.items() if value is not None} | {"extras": extras or {}}
-        caller = sys._getframe(1).f_code.co_name
-        print(f"entry {{ name: {name or f'{type(self).__name__}.{caller}'!r} {shown} }}")
-
-    def run_op_benchmark(
-        self,
-        sess: Any,
-        op_or_tensor: Any,
-        feed_dict: Any = None,
-        burn_iters: int = 2,
-        min_iters: int = 10,
-        store_trace: bool = False,
-        store_memory_usage: bool = True,
-        name: str | None = None,
-        extras: dict[str, Any] | None = None,
-        mbs: float = 0,
-    ) -> dict[str, Any]:
-        """Time runs of an op, report the median, and return what it reported.
-
-        Args:
-            sess: the session.
-            op_or_tensor: what to run.
-            feed_dict: what to feed.
-            burn_iters: runs before the first that is timed.
-            min_iters: timed runs.
-            store_trace: not available: NotImplementedError.
-            store_memory_usage: without effect: the runtime does not measure memory by run.
-            name: of the benchmark; the calling method's by default.
-            extras: what else to report.
-            mbs: megabytes that a run moves, for the throughput.
-        """
-        if store_trace:
-            raise NotImplementedError(
-                errors.message("store_trace=True", "store_trace=False", "sess.run(..., run_metadata=metadata)")
-            )
-        target = getattr(op_or_tensor, "op", op_or_tensor)
-        for _ in range(burn_iters):
-            sess.run(target, feed_dict)
-        times = []
-        for _ in range(min_iters):
-            start = time.perf_counter()
-            sess.run(target, feed_dict)
-            times.append(time.perf_counter() - start)
-        wall = float(np.median(times))
-        result = {
-            "iters": min_iters,
-            "wall_time": wall,
-            "extras": {**(extras or {}), "wall_time_stdev": float(np.std(times))},
-            "name": name or f"{type(self).__name__}.{sys._getframe(1).f_code.co_name}",
-            "throughput": mbs / wall if mbs else 0.0,
-        }
-        self.report_benchmark(**result)  # type: ignore[arg-type]
-        return result
-
-    def evaluate(self, tensors: Any) -> Any:
-        """Values of tensors in the default session, or in a new one."""
-        session = get_default_session()
-        if session is not None:
-            return session.run(tensors)
-        with Session() as fresh:
-            return fresh.run(tensors)
-
-
-def _run_benchmarks(pattern: str) -> None:
-    for cls in Benchmark._classes:
-        for name in sorted(dir(cls)):
-            if name.startswith("benchmark") and re.search(pattern or ".", f"{cls.__name__}.{name}"):
-                getattr(cls(), name)()
-
-
 @public("test.main")
 def main(argv: list[str] | None = None) -> None:
     """Run the tests of the calling script, or its benchmarks with ``--benchmarks=PATTERN``, and end the program."""
-    arguments = sys.argv if argv is None else argv
-    for argument in arguments[1:]:
-        if argument.startswith("--benchmarks"):
-            pattern = argument.partition("=")[2]
-            _run_benchmarks("" if pattern == "all" else pattern)
-            sys.exit(0)
-    absltest.main(argv=argv)
+    benchmarks.benchmarks_main(lambda: absltest.main(argv=argv), argv)
 
 
 __getattr__, __dir__ = api.module_attributes("test")

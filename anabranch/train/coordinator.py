@@ -209,6 +209,14 @@ class LooperThread(threading.Thread):
             target(*args, **kwargs)
 
 
+def _are_error_types(given: Any) -> bool:
+    return (
+        isinstance(given, tuple)
+        and bool(given)
+        and all(isinstance(kind, type) and issubclass(kind, errors.OpError) for kind in given)
+    )
+
+
 @public("train.QueueRunner", "train.queue_runner.QueueRunner")
 class QueueRunner:
     """Threads that run enqueue ops of a queue until it is closed or its source has ended, and close it then.
@@ -262,6 +270,17 @@ class QueueRunner:
                         f"queue={queue!r}, enqueue_ops={enqueue_ops!r}",
                         "both a queue and its enqueue ops",
                         "QueueRunner(queue, [enqueue])",
+                    )
+                )
+            kinds_given = queue_closed_exception_types
+            if kinds_given is not None and not _are_error_types(kinds_given):
+                raise TypeError(
+                    "queue_closed_exception_types, when provided, must be a tuple of tf.error types, but saw: "
+                    f"{kinds_given}\n"
+                    + errors.message(
+                        f"queue_closed_exception_types={kinds_given!r}",
+                        "a tuple of subclasses of tf.errors.OpError",
+                        "queue_closed_exception_types=(tf.errors.OutOfRangeError,)",
                     )
                 )
             self._queue, self._enqueue_ops = queue, list(enqueue_ops)

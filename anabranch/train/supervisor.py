@@ -11,17 +11,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from anabranch.core import errors
+from anabranch.core import conditions, errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.collections import GraphKeys
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.protos import event_pb2, summary_pb2
+from anabranch.core.values import dtypes
 from anabranch.ops.control.public_dependencies import group
 from anabranch.ops.lookup.public_tables import tables_initializer
 from anabranch.platform import logging
 from anabranch.summary import writer as event_writers
 from anabranch.summary.collected import merge_all
-from anabranch.train import coordinator, session_manager, step_counter
+from anabranch.train import coordinator, session_manager
 from anabranch.train.meta_graph import write_graph_of_training
 from anabranch.train.saving.saver import Saver, settle
 from anabranch.variables import listing
@@ -67,11 +69,21 @@ class Supervisor:
         summary_writer: Any = USE_DEFAULT, init_fn: Callable[[Any], Any] | None = None,
         local_init_run_options: Any = None,
     ) -> None:  # fmt: skip
+        if not current_builder().defers:
+            raise RuntimeError(
+                "Supervisors are not compatible with eager execution.\n"
+                + errors.message(
+                    "a Supervisor where operations run at once", "a graph", "with tf.Graph().as_default():"
+                )
+            )
         self._graph = graph if graph is not None else get_default_graph()
         self._is_chief, self._init_feed_dict, self._init_fn = is_chief, init_feed_dict, init_fn
-        self._logdir = None if logdir is None else os.fspath(logdir)
+        self._logdir = os.fspath(logdir) if logdir is not None and is_chief else None
         self._save_path = os.path.join(self._logdir, checkpoint_basename) if self._logdir else None
-        self._summary_secs, self._model_secs, self._grace = save_summaries_secs, save_model_secs, stop_grace_secs
+        self._summary_secs = save_summaries_secs if is_chief else None
+        self._model_secs = save_model_secs if is_chief else None
+        self._grace = stop_grace_secs
+        self._graph_is_written = False
         self._coord = coordinator.Coordinator()
         with self._graph.as_default():
 
@@ -94,10 +106,10 @@ class Supervisor:
             )
             self._saver = part(saver, GraphKeys.SAVERS, lambda: Saver() if listing.global_variables() else None)
             self._summary_op = part(summary_op, GraphKeys.SUMMARY_OP, merge_all)
-            self._global_step = part(global_step, None, lambda: step_counter.get_global_step(self._graph))
-        self._writer = summary_writer
-        if summary_writer is USE_DEFAULT:
-            self._writer = event_writers.FileWriter(self._logdir) if self._logdir and is_chief else None
+            self._global_step = part(global_step, GraphKeys.GLOBAL_STEP, self._step_of_graph)
+        self._writer = summary_writer if is_chief else None
+        if self._writer is USE_DEFAULT:
+            self._writer = event_writers.FileWriter(self._logdir) if self._logdir else None
         self._manager = session_manager or _manager(
             self._local_init_op,
             self._ready_op,
@@ -106,7 +118,33 @@ class Supervisor:
             recovery_wait_secs,
             local_init_run_options,
         )
+        if not is_chief:
+            self._check_devices()
         self._graph.finalize()
+
+    def _step_of_graph(self) -> Any:
+        """``global_step:0`` of the graph, if there is one that counts in integers."""
+        try:
+            step = self._graph.get_tensor_by_name("global_step:0")
+        except KeyError:
+            return None
+        if step.dtype.base in (dtypes.int32, dtypes.int64):
+            return step
+        logging.warning("Found 'global_step' is not an int type: %s", step.dtype)
+        return None
+
+    def _check_devices(self) -> None:
+        for op in self._graph.get_operations():
+            if op.definition.makes == "variable" and op.outputs[0].dtype.is_ref and not op.device:
+                raise ValueError(
+                    f"When using replicas, all Variables must have their device set: {op}\n"
+                    + errors.message(
+                        f"variable {op.name!r} without a device, in a process that is not the chief",
+                        "variables with a device, which all processes share",
+                        "with tf.device(tf.train.replica_device_setter(cluster=cluster)):",
+                        at=op.user_site,
+                    )
+                )
 
     coord = property(lambda self: self._coord, doc="The coordinator of the threads.")
     is_chief = property(lambda self: self._is_chief, doc="Whether this process initialises and saves.")
@@ -118,6 +156,9 @@ class Supervisor:
     init_op = property(lambda self: self._init_op, doc="Initialises the variables.")
     init_feed_dict = property(lambda self: self._init_feed_dict, doc="What ``init_op`` is fed.")
     ready_op = property(lambda self: self._ready_op, doc="Names of variables that are not initialised.")
+    ready_for_local_init_op = property(
+        lambda self: self._local_ready_op, doc="Names of variables that ``local_init_op`` waits for."
+    )
     save_path = property(lambda self: self._save_path, doc="Where checkpoints are written, before the step.")
     save_model_secs = property(lambda self: self._model_secs, doc="Seconds between checkpoints.")
     save_summaries_secs = property(lambda self: self._summary_secs, doc="Seconds between summaries.")
@@ -132,6 +173,8 @@ class Supervisor:
     ) -> Any:
         """A session whose variables are there, with threads beside it."""
         self._coord.clear_stop()
+        if self._writer is not None:
+            self._writer.reopen()
         if not self._is_chief:
             session = self._manager.wait_for_session(master, config=config, max_wait_secs=max_wait_secs)
         else:
@@ -147,7 +190,9 @@ class Supervisor:
                 init_fn=self._init_fn,
             )
             saver_def = None if self._saver is None else self._saver.saver_def
-            write_graph_of_training(self._graph, self._logdir, self._writer, saver_def)
+            writer = None if self._graph_is_written else self._writer
+            write_graph_of_training(self._graph, self._logdir, writer, saver_def)
+            self._graph_is_written = self._writer is not None
             if start_standard_services:
                 self.start_standard_services(session)
         if start_standard_services:
@@ -179,51 +224,32 @@ class Supervisor:
                 if session is not None:
                     session.close()
 
-    def start_standard_services(self, sess: Any) -> list[Any]:
-        """Threads that count steps, write summaries and save."""
+    def start_standard_services(self, sess: Any) -> list[Any] | None:
+        """Start and return threads that count steps, write summaries and save; None without a folder for them."""
         if not self._is_chief:
             raise RuntimeError(
                 "Only chief supervisor can start standard services. Because only chief supervisors can write events."
             )
         if not self._logdir:
             logging.warning("Standard services need a 'logdir' passed to the Supervisor")
-            return []
+            return None
         if self._global_step is not None and self._writer is not None:
             self._writer.add_session_log(
                 event_pb2.SessionLog(status=event_pb2.SessionLog.START), int(sess.run(self._global_step))
             )
-        threads = []
+        threads: list[coordinator.LooperThread] = []
         if self._summary_secs and self._writer is not None:
             if self._summary_op is not None:
-                threads.append(self.loop(self._summary_secs, self._write_summary, (sess,)))
+                threads.append(SVSummaryThread(self, sess))
             if self._global_step is not None:
-                threads.append(self.loop(self._summary_secs, self._count_steps(), (sess,)))
+                threads.append(SVStepCounterThread(self, sess))
         if self._saver is not None and self._model_secs:
-            threads.append(self.loop(self._model_secs, self._save, (sess,)))
+            threads.append(SVTimerCheckpointThread(self, sess))
+        for thread in threads:
+            conditions.start(thread)
         return threads
 
-    def _write_summary(self, sess: Any) -> None:
-        ops = [self._summary_op] + ([] if self._global_step is None else [self._global_step])
-        results = sess.run(ops)
-        self._writer.add_summary(results[0], int(results[1]) if len(results) > 1 else None)
-
-    def _count_steps(self) -> Callable[[Any], None]:
-        last: list[tuple[float, int]] = []
-
-        def count(sess: Any) -> None:
-            now, step = time.monotonic(), int(sess.run(self._global_step))
-            if last and now > last[0][0]:
-                speed = (step - last[0][1]) / (now - last[0][0])
-                tag = f"{self._global_step.op.name}/sec"
-                self._writer.add_summary(
-                    summary_pb2.Summary(value=[summary_pb2.Summary.Value(tag=tag, simple_value=speed)]), step
-                )
-            last[:] = [(now, step)]
-
-        return count
-
-    def _save(self, sess: Any) -> None:
-        self._saver.save(sess, self._save_path, global_step=self._global_step)
+    StartStandardServices = start_standard_services
 
     def start_queue_runners(self, sess: Any, queue_runners: Sequence[Any] | None = None) -> list[Any]:
         """Start the threads of queue runners, of all of the graph by default."""
@@ -287,12 +313,92 @@ class Supervisor:
             self._coord.join(threads, self._grace, ignore_live_threads)
         finally:
             settle(self._saver)
-            if self._writer is not None:
+            if self._writer is not None and not close_summary_writer:
+                self._writer.flush()
+            elif self._writer is not None:
                 with contextlib.suppress(OSError):
                     self._writer.add_session_log(event_pb2.SessionLog(status=event_pb2.SessionLog.STOP))
-                (self._writer.close if close_summary_writer else self._writer.flush)()
+                self._writer.close()
+                self._graph_is_written = False
 
     Stop = stop
+
+
+class SVSummaryThread(coordinator.LooperThread):
+    """Writes summaries every ``save_summaries_secs``.
+
+    Args:
+        sv: the `Supervisor`.
+        sess: the session that computes them.
+    """
+
+    def __init__(self, sv: Any, sess: Any) -> None:
+        super().__init__(sv.coord, sv.save_summaries_secs)
+        self._sv, self._sess = sv, sess
+
+    def run_loop(self) -> None:
+        """Compute and write summaries."""
+        sv = self._sv
+        results = self._sess.run([sv.summary_op] + ([] if sv.global_step is None else [sv.global_step]))
+        if sv.summary_writer is not None:
+            sv.summary_writer.add_summary(results[0], int(results[1]) if len(results) > 1 else None)
+
+
+class SVStepCounterThread(coordinator.LooperThread):
+    """Writes how many steps a second were taken, every ``save_summaries_secs``.
+
+    Args:
+        sv: the `Supervisor`.
+        sess: the session that the step is read in.
+        step_counter: the step, if it is not that of the supervisor.
+    """
+
+    def __init__(self, sv: Any, sess: Any, step_counter: Any = None) -> None:
+        super().__init__(sv.coord, sv.save_summaries_secs)
+        self._sv, self._sess = sv, sess
+        self._counter = sv.global_step if step_counter is None else step_counter
+        self._tag = f"{self._counter.op.name}/sec"
+        self._last = (0.0, 0)
+
+    def _now(self) -> tuple[float, int]:
+        return time.monotonic(), int(self._sess.run(self._counter))
+
+    def start_loop(self) -> None:
+        """Note where the counting begins."""
+        self._last = self._now()
+
+    def run_loop(self) -> None:
+        """Write the steps a second since the last time."""
+        now = self._now()
+        elapsed, added = now[0] - self._last[0], now[1] - self._last[1]
+        self._last = now
+        speed = added / elapsed if elapsed > 0 else float("inf")
+        if self._sv.summary_writer is not None:
+            value = summary_pb2.Summary.Value(tag=self._tag, simple_value=speed)
+            self._sv.summary_writer.add_summary(summary_pb2.Summary(value=[value]), now[1])
+        logging.log_first_n(logging.INFO, "%s: %g", 10, self._tag, speed)
+
+
+class SVTimerCheckpointThread(coordinator.LooperThread):
+    """Saves every ``save_model_secs``, and notes it among the events.
+
+    Args:
+        sv: the `Supervisor`.
+        sess: the session whose variables are saved.
+    """
+
+    def __init__(self, sv: Any, sess: Any) -> None:
+        super().__init__(sv.coord, sv.save_model_secs)
+        self._sv, self._sess = sv, sess
+
+    def run_loop(self) -> None:
+        """Save."""
+        sv = self._sv
+        logging.info("Saving checkpoint to path %s", sv.save_path)
+        sv.saver.save(self._sess, sv.save_path, global_step=sv.global_step)
+        if sv.summary_writer is not None and sv.global_step is not None:
+            log = event_pb2.SessionLog(status=event_pb2.SessionLog.CHECKPOINT, checkpoint_path=sv.save_path)
+            sv.summary_writer.add_session_log(log, int(self._sess.run(sv.global_step)))
 
 
 @public("train.basic_train_loop")

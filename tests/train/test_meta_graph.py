@@ -256,7 +256,7 @@ def test_registered_functions() -> None:
         lambda item, export_scope=None: variable_pb2.SaveSliceInfoDef(full_name=item.name),
         lambda proto, import_scope=None: Pair(f"{import_scope}/{proto.full_name}"),
     )
-    with pytest.raises(ValueError, match="other functions for the collection 'test_pairs'"):
+    with pytest.raises(KeyError, match="other functions for the collection 'test_pairs'"):
         register_proto_function("test_pairs", variable_pb2.VariableDef)
     with pytest.raises(TypeError, match="to_proto must be callable"):
         register_proto_function("test_others", None, 3)  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from anabranch.core import errors
 from anabranch.core.graph.body_context import BodyContext
 
 ENABLE_CONTROL_FLOW_V2 = False
@@ -26,8 +27,14 @@ def EnableControlFlowV2(graph: Any) -> bool:
 
 
 def IsInXLAContext(op: Any) -> bool:
-    """False: all is compiled, and nothing depends on where."""
-    return False
+    """Whether the program has marked an operation as one to be compiled, with the attribute ``_XlaCompile``.
+
+    All is compiled where that pays, whether it is marked or not.
+    """
+    try:
+        return bool(op.get_attr("_XlaCompile"))
+    except ValueError:
+        return False
 
 
 def InXlaContext(graph: Any) -> bool:
@@ -63,6 +70,14 @@ def IsLoopConstantEnter(op: Any) -> bool:
     return IsLoopEnter(op) and bool(op.get_attr("is_constant"))
 
 
+def GetLoopConstantEnter(value: Any) -> Any:
+    """The ``Enter`` that a tensor of a loop of version 1 comes from unchanged, if it is the same in each iteration."""
+    op = value.op
+    while _is(op, "Switch", "Identity"):
+        op = op.inputs[0].op
+    return op if IsLoopConstantEnter(op) else None
+
+
 def IsLoopSwitch(op: Any) -> bool:
     """Whether it is the ``Switch`` of a loop of version 1: its value comes from a ``Merge``."""
     return IsSwitch(op) and IsMerge(op.inputs[0].op)
@@ -89,12 +104,10 @@ def GetOutputContext(op: Any) -> BodyContext | None:
 
 
 def GetContainingWhileContext(ctxt: BodyContext | None, stop_ctxt: BodyContext | None = None) -> BodyContext | None:
-    """The innermost loop's context that ``ctxt`` is in, itself among them; None at ``stop_ctxt`` and beyond."""
-    while ctxt is not None:
-        if ctxt.IsWhileContext() or ctxt == stop_ctxt:
-            return None if ctxt == stop_ctxt and not ctxt.IsWhileContext() else ctxt
+    """The innermost loop's context that ``ctxt`` is in, itself among them, or ``stop_ctxt`` if that comes first."""
+    while ctxt is not None and not ctxt.IsWhileContext() and ctxt != stop_ctxt:
         ctxt = ctxt.outer_context
-    return None
+    return ctxt
 
 
 def GetWhileContext(op: Any) -> BodyContext | None:
@@ -117,6 +130,26 @@ def GetContainingXLAContext(ctxt: BodyContext | None) -> None:
 def IsInWhileContext(op: Any) -> bool:
     """Whether an operation is in a loop."""
     return GetWhileContext(op) is not None
+
+
+IsInWhileLoop = IsInWhileContext
+
+
+def CheckInputFromValidContext(op: Any, input_op: Any) -> None:
+    """Refuse an input of an operation that is in a loop which the operation is not in, with ValueError."""
+    theirs = GetContainingWhileContext(GetOutputContext(input_op))
+    ours = GetWhileContext(op)
+    if theirs is None or IsContainingContext(op._get_control_flow_context(), theirs):
+        return
+    why = f"'{input_op.name}' is in a while loop" if ours is None else "they are in different while loops"
+    raise ValueError(
+        f"Cannot use '{input_op.name}' as input to '{op.name}' because {why}. See info log for more details.\n"
+        + errors.message(
+            f"an input of {op.name!r} from within a loop",
+            "what is outside all loops, or in one around the operation",
+            "return the tensor from the loop's body and use the returned one",
+        )
+    )
 
 
 def IsInCond(op: Any) -> bool:

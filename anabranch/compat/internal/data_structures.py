@@ -11,9 +11,11 @@ from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import GraphTensor, Tensor
 from anabranch.core.graph.sparse_tensor import SparseTensor
 from anabranch.core.values import dtypes, shapes
-from anabranch.data import nest, operands, structure
+from anabranch.data import iterators, nest, operands, structure
 from anabranch.data.dataset import Dataset
 
+GET_NEXT_CALL_WARNING_THRESHOLD = iterators.MANY_CALLS
+GET_NEXT_CALL_WARNING_MESSAGE = iterators.WARNING_OF_MANY_CALLS
 DatasetV1 = DatasetV2 = Dataset
 is_sequence = nest.is_nested
 flatten = nest.flatten

@@ -194,3 +194,26 @@ def remote_call(args: Sequence[Any], Tout: Any, f: Callable[..., Any], target: A
             )
         )
     return results
+
+
+# ------------------------------------------------------------------------------- functions whose body is being built
+def _captured() -> dict[Any, Any]:
+    body = tf.get_default_graph().current_body
+    return {} if body.is_root else body.captures
+
+
+def get_extra_inputs() -> list[Any]:
+    """The tensors of the graph around it that the function which is being built has used so far."""
+    return list(_captured())
+
+
+def get_extra_args() -> list[Any]:
+    """The arguments that stand for them in the function."""
+    return list(_captured().values())
+
+
+def get_extra_vars() -> list[Any]:
+    """The variables of the graph around it that the function which is being built has used so far."""
+    used = set(_captured())
+    parts = ("_variable", "_snapshot", "_handle")
+    return [v for v in tf.global_variables() if used & {getattr(v, part, None) for part in parts}]

@@ -33,6 +33,12 @@ MaxPool3D = tf.layers.MaxPooling3D
 AvgPool1D = tf.layers.AveragePooling1D
 AvgPool2D = tf.layers.AveragePooling2D
 AvgPool3D = tf.layers.AveragePooling3D
+max_pool1d = tf.layers.max_pooling1d
+max_pool2d = tf.layers.max_pooling2d
+max_pool3d = tf.layers.max_pooling3d
+avg_pool1d = tf.layers.average_pooling1d
+avg_pool2d = tf.layers.average_pooling2d
+avg_pool3d = tf.layers.average_pooling3d
 
 
 def _linear(

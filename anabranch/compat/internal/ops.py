@@ -13,7 +13,7 @@ from anabranch.autodiff import registry
 from anabranch.compat.internal.session_names import _default_session_stack
 from anabranch.core import errors
 from anabranch.core.contract import opdef
-from anabranch.core.graph import builder, convert, default_graph
+from anabranch.core.graph import builder, collections, convert, default_graph
 from anabranch.core.graph.default_graph import graph_of
 from anabranch.core.graph.indexed_slices import convert_n_to_tensor_or_indexed_slices
 from anabranch.core.graph.tensor import Tensor
@@ -312,3 +312,28 @@ class _GraphStack:
 
 
 _default_graph_stack = _GraphStack()
+
+
+# -------------------------------------------------------------------------------------------- collections as messages
+def _functions_of(collection_name: Any) -> Any:
+    return collections.proto_functions(collection_name) or (None, None, None)
+
+
+def get_collection_proto_type(collection_name: Any) -> Any:
+    """The class of the messages that items of a collection are written as, or None."""
+    return _functions_of(collection_name)[0]
+
+
+def get_to_proto_function(collection_name: Any) -> Any:
+    """The function that makes a message of an item of a collection, or None."""
+    return _functions_of(collection_name)[1]
+
+
+def get_from_proto_function(collection_name: Any) -> Any:
+    """The function that makes an item of a collection of its message, or None."""
+    return _functions_of(collection_name)[2]
+
+
+def default_session(session: Any) -> Any:
+    """A block in which a session is the default one."""
+    return session.as_default()

@@ -459,6 +459,12 @@ def ShapeEquals(tensor_proto: Any, shape: Any) -> bool:
 
 # ---------------------------------------------------------------------------------------------------- numbers and types
 _NP_TO_TF = {kind.as_numpy_dtype: kind for kind in _KINDS}
+np_resource = np.dtype([("resource", np.ubyte)])
+dtype_range = {np.bool_: (False, True), np.float32: (-1, 1), np.float64: (-1, 1)} | {
+    kind: (np.iinfo(kind).min, np.iinfo(kind).max) for kind in (np.uint8, np.uint16, np.int8, np.int16, np.int64)
+}
+NEW_AXIS, SHRINK_AXIS = -1, -2
+NUMERIC_TYPES = frozenset(kind for kind in _KINDS if kind.is_numeric or kind.is_quantized)
 _TF_TO_NP = {kind.as_datatype_enum: kind.as_numpy_dtype for kind in _KINDS}
 TensorFlowTestCase = tf.test.TestCase
 

@@ -13,6 +13,9 @@ from anabranch.train import meta_graph as meta_graphs
 from anabranch.train.graph_files import write_message
 
 add_collection_def = meta_graphs.write_collection
+SAVE_AND_RESTORE_OPS = ["SaveV2", "Save", "SaveSlice", "LegacySave", "LegacySaveSlice"] + [
+    "RestoreV2", "Restore", "RestoreSlice", "LegacyRestore", "LegacyRestoreSlice"
+]  # fmt: skip
 # Operations that functions of a graph hold and that are not defined by themselves.
 _OF_FUNCTIONS = frozenset(("_Arg", "_Retval", "_ListToArray", "_ArrayToList"))
 
@@ -195,3 +198,32 @@ def stripped_op_list_for_graph(graph_def: Any) -> Any:
     for kind in used:
         called.node.add(op=kind)
     return meta_graphs.op_list_of(called)
+
+
+# ---------------------------------------------------------------------------------------------------------- signatures
+def _types(infos: Any) -> dict[str, Any]:
+    return {key: tf.as_dtype(info.dtype) for key, info in infos.items()}
+
+
+def _shapes(infos: Any) -> dict[str, Any]:
+    return {key: tf.TensorShape(info.tensor_shape) for key, info in infos.items()}
+
+
+def get_signature_def_input_shapes(signature: Any) -> dict[str, Any]:
+    """The shapes of a SignatureDef's inputs by their keys."""
+    return _shapes(signature.inputs)
+
+
+def get_signature_def_input_types(signature: Any) -> dict[str, Any]:
+    """The dtypes of a SignatureDef's inputs by their keys."""
+    return _types(signature.inputs)
+
+
+def get_signature_def_output_shapes(signature: Any) -> dict[str, Any]:
+    """The shapes of a SignatureDef's outputs by their keys."""
+    return _shapes(signature.outputs)
+
+
+def get_signature_def_output_types(signature: Any) -> dict[str, Any]:
+    """The dtypes of a SignatureDef's outputs by their keys."""
+    return _types(signature.outputs)

@@ -18,6 +18,7 @@ import numpy as np
 import anabranch as tf
 from anabranch.compat.v2 import gradients
 from anabranch.contrib.training import evaluation
+from anabranch.core import errors
 from anabranch.core.protos import event_pb2
 from anabranch.summary.session_events import SessionEventWriter
 from anabranch.train import monitored_session
@@ -35,9 +36,15 @@ _load_and_remap_matrix_initializer = vocabulary_changes.load_and_remap_matrix_in
 _load_embedding_initializer = vocabulary_changes.load_embedding_initializer
 
 
+STANDARD_PS_OPS = ("Variable", "VariableV2", "AutoReloadVariable", "MutableHashTable") + (
+    "MutableHashTableV2", "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "MutableDenseHashTable",
+    "MutableDenseHashTableV2", "VarHandleOp", "BoostedTreesEnsembleResourceHandleOp",
+)  # fmt: skip
 _update_checkpoint_state = update_checkpoint_state_internal = write_state
 _PLUGINS_DIR = "plugins"
 EventFileWriterV2 = SessionEventWriter
+text_summary = tf.summary.text
+PLUGIN_NAME = "text"
 
 
 class _RoundRobinStrategy:
@@ -104,7 +111,18 @@ class EventsWriter:
 
     def WriteEvent(self, event: Any) -> None:
         """Append an event."""
+        if getattr(getattr(event, "DESCRIPTOR", None), "name", "") != "Event":
+            raise TypeError(
+                f"Expected an event_pb2.Event proto,  but got {type(event)}\n"
+                + errors.message(f"event={event!r}", "an Event", "tf.Event(step=1)")
+            )
         self._open().write(event.SerializeToString())
+
+    def _WriteSerializedEvent(self, event_str: bytes) -> None:
+        """Append an event that is serialised."""
+        self._open().write(event_str)
+
+    WriteSerializedEvent = _WriteSerializedEvent
 
     def Flush(self) -> bool:
         """Hand what was written to the operating system."""

@@ -61,6 +61,8 @@ class Body:
         """Whether it is in a function that is traced, where all that has an effect runs, whether an output needs it."""
         self.of_control_flow = False
         """Whether it is a branch or the body or condition of a loop, which ``tf.control_dependencies(None)`` leaves."""
+        self.of_loop = False
+        """Whether it is the body or condition of a loop."""
         self.free = False
         """Whether it is held by an op that has run, and not by one of the graph."""
         self.created = 0
@@ -118,8 +120,11 @@ class Body:
         """The outputs of the owner, a conditional, that its gradient takes out of this branch."""
         return sorted(outer.value_index for outer, optional in self.exposed.values() if not optional)
 
-    def capture(self, tensor: Tensor) -> Tensor:
-        """The tensor inside this body that stands for ``tensor`` of an enclosing body (or of the forward body)."""
+    def capture(self, tensor: Tensor, user: str = "") -> Tensor:
+        """The tensor inside this body that stands for ``tensor`` of an enclosing body (or of the forward body).
+
+        ``user`` is the name of the operation that takes it.
+        """
         if tensor.op.body is self:
             return tensor
         captured = self.captures.get(tensor)
@@ -129,7 +134,8 @@ class Body:
             return self._intermediate(tensor)
         if self.parent is None or not self.reaches(tensor.op.body):
             raise ValueError(
-                errors.message(
+                self._words_of_loops(tensor, user)
+                + errors.message(
                     f"tensor {tensor.name!r} of the nested body {tensor.op.body.name!r} used in body {self.name!r}",
                     "a tensor of this body or of one around it",
                     "return the tensor from the branch or loop body and use the returned one",
@@ -160,6 +166,22 @@ class Body:
         if tensor.op.body is not self.parent and tensor.op.body.encloses(self):
             self.captures[tensor] = captured
         return captured
+
+    def _words_of_loops(self, tensor: Tensor, user: str) -> str:
+        """TensorFlow's line about a tensor of a loop that is used outside it; none if it is of a branch."""
+        theirs, ours = tensor.op.body._loop(), self._loop()
+        if theirs is None or theirs.encloses(self):
+            return ""
+        name = tensor.op.name
+        why = f"{name!r} is in a while loop" if ours is None else "they are in different while loops"
+        return f"Cannot use {name!r} as input to {user!r} because {why}. See info log for more details.\n"
+
+    def _loop(self) -> Body | None:
+        """The innermost loop that this body is or is in."""
+        body: Body | None = self
+        while body is not None and not body.of_loop:
+            body = body.parent
+        return body
 
     def reaches(self, other: Body) -> bool:
         """Whether tensors of ``other`` can be used here: it encloses this body, or is the forward body of one that

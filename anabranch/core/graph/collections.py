@@ -95,7 +95,7 @@ def register_proto_function(
     """Say how the items of a collection become messages of ``proto_type`` and come back from them.
 
     Raises:
-        TypeError: ``to_proto`` or ``from_proto`` is not callable. ValueError: the collection has other functions.
+        TypeError: ``to_proto`` or ``from_proto`` is not callable. KeyError: the collection has other functions.
     """
     for label, function in (("to_proto", to_proto), ("from_proto", from_proto)):
         if function is not None and not callable(function):
@@ -105,8 +105,9 @@ def register_proto_function(
             )
     functions = ProtoFunctions(proto_type, to_proto, from_proto)
     if _proto_functions.setdefault(collection_name, functions) != functions:
-        raise ValueError(
-            errors.message(
+        raise KeyError(
+            f"Registering two proto functions with name '{collection_name}' !\n"
+            + errors.message(
                 f"other functions for the collection {collection_name!r}",
                 "one pair of functions per collection",
                 "use a collection of your own",

@@ -268,7 +268,7 @@ class Graph(GraphScopes):
                                 "build both under the same `with graph.as_default():`",
                             )
                         )
-                    inputs = [body.capture(item) for item in inputs]
+                    inputs = [body.capture(item, name) for item in inputs]
                     break
             if scopes.attrs:
                 attrs = {**attrs, **scopes.attrs}
@@ -583,7 +583,7 @@ class Graph(GraphScopes):
                     )
                 )
             old._consumers.remove(op)
-            tensor = op.body.capture(tensor)
+            tensor = op.body.capture(tensor, op.name)
             op._inputs = (*op._inputs[:index], tensor, *op._inputs[index + 1 :])
             tensor._consumers.append(op)
             body_ops.input_changed(op, index, old, tensor)

@@ -41,6 +41,7 @@ MODULES: tuple[str, ...] = (
     "reader_pb2",
     "profile_pb2",
     "decision_forest_pb2",
+    "test_log_pb2",
 )
 
 

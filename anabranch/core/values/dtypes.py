@@ -123,8 +123,10 @@ class DType:
             return int(getattr(ml_dtypes.iinfo(self.np), field))
         if self.is_floating:
             return getattr(ml_dtypes.finfo(self.np), field)
+        word = "minimum" if field == "min" else "maximum"
         raise TypeError(
-            message(
+            f"Cannot find {word} value of {self}.\n"
+            + message(
                 f"{self!r}.{field}",
                 "an integer or floating type, which has a smallest and a greatest value",
                 f"{self!r}.real_dtype.{field}" if self.is_complex else f"tf.float32.{field}",
@@ -302,7 +304,8 @@ def _as_dtype_slowly(value: Any) -> DType:
     elif isinstance(inner := getattr(value, "dtype", None), (_np.dtype, DType)):
         return as_dtype(inner)
     raise TypeError(
-        message(
+        f"Cannot convert value {value!r} to a TensorFlow DType.\n"
+        + message(
             f"{value!r} as an element type",
             "a tf.DType, its name ('float32'), a NumPy dtype or class, a Python class (float, int, bool, str) "
             "or a number of DataType",

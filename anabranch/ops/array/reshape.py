@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.core import errors
 from anabranch.core.contract import inference
 from anabranch.core.contract.api import public_op
 from anabranch.core.contract.opdef import PURE, Int, List, NotDifferentiable, Op, Role, Type, pass_gradient
 from anabranch.core.contract.opdef import Shape as ShapeAttr
 from anabranch.core.graph.build import build
-from anabranch.core.values import shapes
+from anabranch.core.values import dtypes, shapes
 from anabranch.ops.shared import open_shapes, row_rules, size_forms, unchecked
 from anabranch.ops.shared.array_rules import Index, dense, ints, refuse, require, shape_of
 
@@ -396,6 +397,15 @@ class GuaranteeConst(Op):
         return c.partial(0)
 
     def kernel(ctx, inputs, attrs):
+        if attrs["T"] == dtypes.resource:
+            raise errors.InvalidArgumentError(
+                None,
+                ctx.op,
+                "Input tensor cannot be a resource variable handle.\n"
+                + errors.message(
+                    "the handle of a variable", "a value that stays as it is", "tf.guarantee_const(variable)"
+                ),
+            )
         return inputs[0]
 
 

@@ -39,7 +39,9 @@ def call_site() -> Any:
 
 def local(body: Body, tensor: Tensor) -> Tensor:
     """What a body returns for a tensor: captured if it is of another body, read if it is a reference."""
-    tensor = body.capture(tensor)
+    if tensor.op.body is not body:
+        place = body.name.rpartition("/")[0]
+        tensor = body.capture(tensor, f"{place}/{'NextIteration' if body.of_loop else 'Merge'}")
     if tensor.dtype.is_ref:
         with counted_as(0):  # TensorFlow's comes in as what was read
             tensor = build("Identity", tensor)

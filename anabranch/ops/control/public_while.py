@@ -277,6 +277,7 @@ class _Builder:
             most = limit if limit is not None else constant(-1, dtypes.int32, name="maximum_iterations")
         condition, loop = graph.new_body("while_cond"), graph.new_body("while_body")
         condition.of_control_flow = loop.of_control_flow = True
+        condition.of_loop = loop.of_loop = True
         self._build_condition(condition, limit)
         self._build_body(loop, most, condition)
         both = len(condition.captures.keys() & loop.captures.keys())  # captured once

@@ -263,7 +263,7 @@ def _apply(type_name: str, inp: Any, types: Sequence[Any], name: str | None, fun
     _functions[function.token] = function
     op = build_operation(type_name, (list(inp),), {"token": function.token, "Tout": list(types)}, name)
     op._python_function = function
-    return results(op)
+    return results(op) if types or type_name != "PyFuncStateless" else []
 
 
 def _call(func: Any, inp: Any, Tout: Any, stateful: bool, name: str | None) -> Any:
