@@ -325,7 +325,7 @@ class Supervisor:
 
 
 class SVSummaryThread(coordinator.LooperThread):
-    """Writes summaries every ``save_summaries_secs``.
+    """A thread that writes summaries every ``save_summaries_secs``.
 
     Args:
         sv: the `Supervisor`.
@@ -345,7 +345,7 @@ class SVSummaryThread(coordinator.LooperThread):
 
 
 class SVStepCounterThread(coordinator.LooperThread):
-    """Writes how many steps a second were taken, every ``save_summaries_secs``.
+    """A thread that writes how many steps a second were taken, every ``save_summaries_secs``.
 
     Args:
         sv: the `Supervisor`.
@@ -380,7 +380,7 @@ class SVStepCounterThread(coordinator.LooperThread):
 
 
 class SVTimerCheckpointThread(coordinator.LooperThread):
-    """Saves every ``save_model_secs``, and notes it among the events.
+    """A thread that saves every ``save_model_secs``, and notes it among the events.
 
     Args:
         sv: the `Supervisor`.
