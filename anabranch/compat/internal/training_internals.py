@@ -36,10 +36,11 @@ _load_and_remap_matrix_initializer = vocabulary_changes.load_and_remap_matrix_in
 _load_embedding_initializer = vocabulary_changes.load_embedding_initializer
 
 
-STANDARD_PS_OPS = ("Variable", "VariableV2", "AutoReloadVariable", "MutableHashTable") + (
-    "MutableHashTableV2", "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "MutableDenseHashTable",
-    "MutableDenseHashTableV2", "VarHandleOp", "BoostedTreesEnsembleResourceHandleOp",
-)  # fmt: skip
+STANDARD_PS_OPS = tuple(
+    "Variable VariableV2 AutoReloadVariable MutableHashTable MutableHashTableV2 MutableHashTableOfTensors "
+    "MutableHashTableOfTensorsV2 MutableDenseHashTable MutableDenseHashTableV2 VarHandleOp "
+    "BoostedTreesEnsembleResourceHandleOp".split()
+)
 _update_checkpoint_state = update_checkpoint_state_internal = write_state
 _PLUGINS_DIR = "plugins"
 EventFileWriterV2 = SessionEventWriter
