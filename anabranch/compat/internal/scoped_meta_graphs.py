@@ -13,9 +13,18 @@ from anabranch.train import meta_graph as meta_graphs
 from anabranch.train.graph_files import write_message
 
 add_collection_def = meta_graphs.write_collection
-SAVE_AND_RESTORE_OPS = (
-    "SaveV2 Save SaveSlice LegacySave LegacySaveSlice RestoreV2 Restore RestoreSlice LegacyRestore LegacyRestoreSlice"
-).split()
+SAVE_AND_RESTORE_OPS = [
+    "SaveV2",
+    "Save",
+    "SaveSlice",
+    "LegacySave",
+    "LegacySaveSlice",
+    "RestoreV2",
+    "Restore",
+    "RestoreSlice",
+    "LegacyRestore",
+    "LegacyRestoreSlice",
+]
 # Operations that functions of a graph hold and that are not defined by themselves.
 _OF_FUNCTIONS = frozenset(("_Arg", "_Retval", "_ListToArray", "_ArrayToList"))
 

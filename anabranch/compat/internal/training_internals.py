@@ -37,9 +37,19 @@ _load_embedding_initializer = vocabulary_changes.load_embedding_initializer
 
 
 STANDARD_PS_OPS = tuple(
-    "Variable VariableV2 AutoReloadVariable MutableHashTable MutableHashTableV2 MutableHashTableOfTensors "
-    "MutableHashTableOfTensorsV2 MutableDenseHashTable MutableDenseHashTableV2 VarHandleOp "
-    "BoostedTreesEnsembleResourceHandleOp".split()
+    [
+        "Variable",
+        "VariableV2",
+        "AutoReloadVariable",
+        "MutableHashTable",
+        "MutableHashTableV2",
+        "MutableHashTableOfTensors",
+        "MutableHashTableOfTensorsV2",
+        "MutableDenseHashTable",
+        "MutableDenseHashTableV2",
+        "VarHandleOp",
+        "BoostedTreesEnsembleResourceHandleOp",
+    ]
 )
 _update_checkpoint_state = update_checkpoint_state_internal = write_state
 _PLUGINS_DIR = "plugins"
