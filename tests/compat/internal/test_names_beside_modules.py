@@ -90,7 +90,7 @@ def test_ranges_of_types():
             _ = kind.min
         with pytest.raises(TypeError, match=f"^Cannot find maximum value of <dtype: '{kind.name}'>\\.\n"):
             _ = kind.max
-    with pytest.raises(TypeError, match=r"^Cannot convert value 'foo' to a TensorFlow DType\\.\n"):
+    with pytest.raises(TypeError, match=r"^Cannot convert value 'foo' to a TensorFlow DType\.\n"):
         tf.as_dtype("foo")
 
 
