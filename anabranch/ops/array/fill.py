@@ -290,6 +290,9 @@ class BroadcastTo(Op):
                     "tf.reshape the tensor, or correct the shape",
                     f"Incompatible shapes: {shapes.show(raw)} vs. {shapes.show(wanted)}",
                 )
+            lead = len(wanted) - len(raw)  # an unknown dimension is that of the tensor, unless it is repeated
+            kept = (*(None,) * lead, *(None if size == 1 else size for size in raw))
+            return tuple(size if to is None else to for size, to in zip(kept, wanted, strict=True))
         return wanted
 
     def kernel(ctx, inputs, attrs):

@@ -133,9 +133,14 @@ def _batch_shape(c: Any) -> Any:
 
 
 def _equal_batch_shape(c: Any) -> Any:
-    a, b = c.shapes
+    """Operands of equal rank and batch: what is known of one is known of both."""
+    a, b = c.with_rank_at_least(0, 2), c.with_rank_at_least(1, 2)
     if a is not None and b is not None:
         shapes.merge(a[:-2], b[:-2])
+    elif a is not None:
+        return (*a[:-2], a[-1] if c.attrs["adj_x"] else a[-2], None)
+    elif b is not None:
+        return (*b[:-2], None, b[-2] if c.attrs["adj_y"] else b[-1])
     return _batch_shape(c)
 
 

@@ -120,7 +120,7 @@ def _cumprod_gradient(op: Any, grad: Any) -> Any:
 
 
 def _log_add(xp: Any, a: Any, b: Any) -> Any:
-    """``log(exp(a) + exp(b))``; -inf for two of -inf."""
+    """``log(exp(a) + exp(b))``; -inf for two of -inf, without NaN."""
     high, low = xp.maximum(a, b), xp.minimum(a, b)
     shift = xp.where(high == low, high.dtype.type(0), low - high)
     return high + xp.log1p(xp.exp(shift))
@@ -131,7 +131,7 @@ def _logsumexp_kernel(ctx, inputs, attrs):
     xp = ctx.xp
 
     def cumulate(first):
-        start = xp.full(first.shape[1:], -np.inf, first.dtype)
+        start = xp.full(first.shape[1:], attrs["T"].min, first.dtype)
         if not ctx.host:
 
             def step(carry, item):
@@ -219,5 +219,7 @@ def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = Fals
 def cumulative_logsumexp(
     x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
 ) -> Any:
-    """Running ``log(sum(exp(x)))`` along ``axis``; see :func:`cumsum`."""
+    """Running ``log(sum(exp(x)))`` along ``axis``; see :func:`cumsum`. Of no elements it is the lowest number of the
+    dtype, as in TensorFlow, not minus infinity.
+    """
     return build("CumulativeLogsumexp", x, axis, exclusive=exclusive, reverse=reverse, name=name)

@@ -161,6 +161,16 @@ def test_assigned_slices():
                 np.testing.assert_array_equal(session.run(variable), [[7, 7], [5, 0], [6, 0]])
 
 
+def test_what_is_repeated_to_a_fed_shape_keeps_its_dimensions():
+    with tf.Graph().as_default():
+        known, unknown = tf.placeholder(tf.int32, [3]), tf.placeholder(tf.int32, [None])
+        assert tf.broadcast_to(tf.zeros([8, 1]), known).shape.as_list() == [None, 8, None]
+        assert tf.broadcast_to(tf.zeros([8, 1]), tf.stack([2, 8, known[0]])).shape.as_list() == [2, 8, None]
+        assert tf.broadcast_to(tf.placeholder(tf.float32, [None, 4]), known).shape.as_list() == [None, None, 4]
+        assert tf.broadcast_to(tf.zeros([8, 1]), unknown).shape.ndims is None
+        assert tf.broadcast_to(tf.placeholder(tf.float32), known).shape.as_list() == [None] * 3
+
+
 # ------------------------------------------------------------------------------------------------------- partial values
 def test_shapes_through_shape_arithmetic():
     x = tf.placeholder(tf.float32, [None, 28, 28, 3])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.graph.build import build
 from anabranch.testing import check_gradients
 from anabranch.testing.kernels import TIERS, run_op
 
@@ -327,3 +328,21 @@ def test_many_small_matrices(left, right, options):
                 @ (np.swapaxes(b, -1, -2) if options.get("transpose_b") else b)
             ),
         )
+
+
+@pytest.mark.parametrize(
+    ("shapes", "adjoints", "expected"),
+    [
+        ((None, [4, 1]), (False, False), [None, 1]),
+        ((None, [5, 4, 1]), (False, True), [5, None, 4]),
+        (([5, 4, 1], None), (False, False), [5, 4, None]),
+        (([5, 4, 1], None), (True, False), [5, 1, None]),
+        ((None, None), (False, False), None),
+    ],
+)
+def test_operands_of_a_product_of_equal_batches_are_of_one_rank(shapes, adjoints, expected):
+    """What TensorFlow 1.15.5 infers."""
+    with tf.Graph().as_default():
+        x, y = (tf.placeholder(tf.float32, shape) for shape in shapes)
+        found = build("BatchMatMul", x, y, adj_x=adjoints[0], adj_y=adjoints[1]).shape
+        assert (None if found.ndims is None else found.as_list()) == expected

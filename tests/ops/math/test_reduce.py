@@ -279,6 +279,20 @@ def test_cumulative_gradients():
     assert run(tf.gradients(tf.cumprod(x), x)[0]).tolist() == [1.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_running_logsumexp_starts_at_the_lowest_number(tier, dtype):
+    """TensorFlow 1.15.5's values: minus infinity becomes it too, and its gradient is zero."""
+    low = np.finfo(dtype).min
+    found = run_op("CumulativeLogsumexp", np.array([0.5, 1.0], dtype), np.int32(0), exclusive=True, tier=tier)
+    assert found.tolist() == [low, 0.5]
+    found = run_op("CumulativeLogsumexp", np.array([-INF, 1.0], dtype), np.int32(0), tier=tier)
+    assert found.tolist() == [low, 1.0]
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.constant([-INF, -INF, 1.0], dtype)
+        assert session.run(tf.gradients(tf.math.cumulative_logsumexp(x), x)[0]).tolist() == [0.0, 0.0, 1.0]
+
+
 @pytest.mark.parametrize("values", [[1, 2, 2, 7], []], ids=str)
 @pytest.mark.parametrize(("least", "most"), [(5, 5), (np.int64(6), 4), (3, 0)])
 def test_the_number_of_bins_is_known_if_no_fewer_are_asked_for_than_are_allowed(values, least, most):
