@@ -6,6 +6,7 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.core import errors
+from anabranch.core.graph.random_seed import count_more
 from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import state
 from anabranch.keras.v1.state import data_format_of
@@ -492,6 +493,7 @@ def rnn(
                 "Unrolling requires a fixed number of timesteps.\n"
                 + errors.message("unroll=True for inputs of unknown length", "a known number of steps", "unroll=False")
             )
+        count_more(4 * len(states) - 3 - 4 * known)  # TensorFlow takes the steps apart in one operation
         outputs: list[Any] = []
         for t in range(known):
             output, new = step([x[t] for x in flat], states)
@@ -505,7 +507,11 @@ def rnn(
         steps = tf.shape(flat[0])[0] if known is None else known
         arrays = [tf.TensorArray(x.dtype, steps).unstack(x) for x in flat]
         masks = None if mask is None else tf.TensorArray(tf.bool, steps).unstack(mask)
-        # What a step gives is known by a step that stands outside of the loop and is not run.
+        # Arrays, sizes and masks of TensorFlow's loop.
+        in_mask = (2 + 4 * len(states) + (known is not None)) * (mask is not None)
+        count_more(4 * len(states) - 6 - 3 * (known is None) - in_mask)
+        # What a step gives is known by a step that stands outside of the loop and is not run. It draws the masks of
+        # dropout, too, which all steps of the loop use.
         sample, _ = step([x[0] for x in flat], states)
         results = tf.TensorArray(sample.dtype, steps)
         before = (tf.zeros_like(sample),) if mask is not None else ()

@@ -427,9 +427,89 @@ def samples(tf):
     return found
 
 
+def models(tf):
+    """Models of `tf.keras`: a layer or some, and one with weights behind them."""
+    keras, layers = tf.keras, tf.keras.layers
+    flat, steps, image = {"input_shape": (4,)}, {"input_shape": (3, 4)}, {"input_shape": (6, 6, 2)}
+    any_length = {"input_shape": (None, 4)}
+
+    def dense():
+        return layers.Dense(3, **flat)
+
+    rows = {
+        "dense": lambda: [dense()],
+        "dense of steps, flat": lambda: [layers.Dense(3, **steps), layers.Flatten()],
+        "flat batch of known size": lambda: [layers.Flatten(batch_input_shape=(2, 3, 4))],
+        "dropout": lambda: [dense(), layers.Dropout(0.5)],
+        "batch normalization": lambda: [dense(), layers.BatchNormalization()],
+        "batch normalization without scale": lambda: [dense(), layers.BatchNormalization(scale=False)],
+        "batch normalization of images": lambda: [
+            layers.Conv2D(3, 3, **image),
+            layers.BatchNormalization(),
+            layers.Flatten(),
+        ],
+        "layer normalization": lambda: [dense(), layers.LayerNormalization()],
+        "prelu": lambda: [dense(), layers.PReLU()],
+        "noise": lambda: [dense(), layers.GaussianNoise(0.1), layers.GaussianDropout(0.1)],
+        "dropout of features": lambda: [layers.SpatialDropout1D(0.2, **steps), layers.Flatten()],
+        "dropout of channels": lambda: [layers.SpatialDropout2D(0.2, **image), layers.Flatten()],
+        "convolution, pool": lambda: [layers.Conv2D(3, 3, **image), layers.MaxPooling2D(), layers.Flatten()],
+        "transposed convolution": lambda: [layers.Conv2DTranspose(2, 3, strides=2, **image), layers.Flatten()],
+        "each step": lambda: [layers.TimeDistributed(layers.Dense(3), **steps), layers.Flatten()],
+        "each step of any number": lambda: [
+            layers.TimeDistributed(layers.Conv2D(2, 3), input_shape=(None, 6, 6, 1)),
+            layers.TimeDistributed(layers.Flatten()),
+            layers.LSTM(2),
+        ],
+        "lstm": lambda: [layers.LSTM(3, **steps)],
+        "lstm of any length": lambda: [layers.LSTM(3, **any_length)],
+        "lstm of a batch of known size": lambda: [layers.LSTM(3, batch_input_shape=(2, 3, 4))],
+        "lstm without bias": lambda: [layers.LSTM(3, use_bias=False, **steps)],
+        "lstm with sigmoid": lambda: [layers.LSTM(3, recurrent_activation="sigmoid", activation="relu", **steps)],
+        "lstm in one product": lambda: [layers.LSTM(3, implementation=2, **steps)],
+        "lstm backwards": lambda: [layers.LSTM(3, go_backwards=True, **steps)],
+        "lstm with dropout": lambda: [layers.LSTM(3, dropout=0.2, **steps)],
+        "lstm with both dropouts": lambda: [layers.LSTM(3, dropout=0.2, recurrent_dropout=0.2, **steps)],
+        "lstm written out": lambda: [layers.LSTM(3, unroll=True, **steps)],
+        "lstm that keeps its state": lambda: [layers.LSTM(3, stateful=True, batch_input_shape=(2, 3, 4))],
+        "two lstm": lambda: [layers.LSTM(3, return_sequences=True, **steps), layers.LSTM(2)],
+        "encoder, decoder": lambda: [
+            layers.LSTM(3, **steps),
+            layers.RepeatVector(4),
+            layers.LSTM(3, return_sequences=True),
+            layers.TimeDistributed(layers.Dense(2)),
+        ],
+        "gru": lambda: [layers.GRU(3, **steps)],
+        "gru with reset after": lambda: [layers.GRU(3, reset_after=True, **steps)],
+        "gru with dropout": lambda: [layers.GRU(3, dropout=0.2, **steps)],
+        "gru written out": lambda: [layers.GRU(3, unroll=True, input_shape=(4, 4))],
+        "gru that keeps its state": lambda: [layers.GRU(3, stateful=True, batch_input_shape=(2, 3, 4))],
+        "simple": lambda: [layers.SimpleRNN(3, **steps)],
+        "simple with dropout": lambda: [layers.SimpleRNN(3, recurrent_dropout=0.2, **steps)],
+        "both directions": lambda: [layers.Bidirectional(layers.LSTM(3), **steps)],
+        "masked lstm": lambda: [layers.Masking(**steps), layers.LSTM(2)],
+        "words, masked": lambda: [layers.Embedding(5, 3, mask_zero=True), layers.GRU(3, return_sequences=True)],
+        "words of a number, masked": lambda: [
+            layers.Embedding(5, 3, mask_zero=True, input_length=3),
+            layers.LSTM(3),
+        ],
+        "words, both directions": lambda: [
+            layers.Embedding(5, 3),
+            layers.SpatialDropout1D(0.2),
+            layers.Bidirectional(layers.LSTM(3)),
+            layers.Dropout(0.5),
+        ],
+    }
+
+    def model(make):
+        return lambda: keras.Sequential([*make(), layers.Dense(2)]) and None
+
+    return {f"model: {name}": model(make) for name, make in rows.items()}
+
+
 def cases(tf):
     """All of them."""
-    found = {**calls(tf), **loops(tf), **reductions(tf), **cells(tf), **decoders(tf), **samples(tf)}
+    found = {**calls(tf), **loops(tf), **reductions(tf), **cells(tf), **decoders(tf), **samples(tf), **models(tf)}
     for name, function in images(tf).items():
         for shape_name, shape in SHAPES.items():
             for kind in (tf.float32, tf.uint8):
@@ -444,6 +524,7 @@ def counted(tf, function):
     """The number of operations behind a call in a graph with a seed, and the seeds of the random ones."""
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(7)
+        np.random.seed(7)  # seeds of some layers come from there
         function()
         seeds = [op.get_attr("seed2") for op in graph.get_operations() if "seed2" in op.node_def.attr]
         return [graph._last_id, seeds]

@@ -83,7 +83,7 @@ class PReLU(_Elementwise):
 
     def call(self, inputs: Any) -> Any:
         """Compute the outputs."""
-        return tf.nn.relu(inputs) - self.alpha * tf.nn.relu(-inputs)
+        return tf.nn.relu(inputs) + -self.alpha * tf.nn.relu(-inputs)
 
 
 @registry.add()
@@ -162,7 +162,7 @@ class GaussianNoise(_Elementwise):
         return when(
             training,
             lambda: inputs + K.random_normal(tf.shape(inputs), 0.0, self.stddev, dtype=inputs.dtype),
-            lambda: tf.identity(inputs),
+            lambda: inputs,
         )
 
 
@@ -182,7 +182,7 @@ class GaussianDropout(_Elementwise):
         return when(
             training,
             lambda: inputs * K.random_normal(tf.shape(inputs), 1.0, spread, dtype=inputs.dtype),
-            lambda: tf.identity(inputs),
+            lambda: inputs,
         )
 
 

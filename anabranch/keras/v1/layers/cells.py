@@ -7,8 +7,9 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.core import errors
+from anabranch.core.graph.random_seed import OperationCount, counted_as
 from anabranch.keras.v1 import backend as K
-from anabranch.keras.v1 import state
+from anabranch.keras.v1 import backend_nn, state
 from anabranch.keras.v1.layer import Layer, registry
 from anabranch.keras.v1.layers.config import Configured
 from anabranch.keras.v1.layers.core import when
@@ -66,9 +67,9 @@ class _Cell(Configured):
         if not 0 < rate < 1:
             return [x] * count
         if name not in self._masks:
+            ones = tf.ones_like(x)
             self._masks[name] = [
-                when(training, lambda: tf.nn.dropout(tf.ones_like(x), rate=rate), lambda: tf.ones_like(x))
-                for _ in range(count)
+                when(training, lambda: backend_nn.dropout(ones, rate), lambda: ones) for _ in range(count)
             ]
         return [x * mask for mask in self._masks[name]]
 
@@ -178,23 +179,28 @@ class GRUCell(_Cell):
         before = states[0]
         n = self.units
         bias, recurrent_bias = None, None
+        inner = self._masked("dropout", inputs, training, 3)
+        outer = self._masked("recurrent_dropout", before, training, 3)
+        count = OperationCount()
         if self.use_bias:
             bias, recurrent_bias = tf.unstack(self.bias) if self.reset_after else (self.bias, None)
         kernel, recurrent = self.kernel, self.recurrent_kernel
-        inner = self._masked("dropout", inputs, training, 3)
-        outer = self._masked("recurrent_dropout", before, training, 3)
         if inner[0] is inner[1]:
             x = _affine(inputs, kernel, bias)
             xs = tf.split(x, 3, axis=1)
         else:
             biases = [None] * 3 if bias is None else tf.split(bias, 3)
             xs = [_affine(x, kernel[:, i * n : (i + 1) * n], biases[i]) for i, x in enumerate(inner)]
+        # Here and below TensorFlow multiplies for each gate by itself.
+        count.set(18 + self.use_bias * (17 if self.reset_after else 18))
         if self.reset_after:
-            hs = tf.split(_affine(before, recurrent, recurrent_bias), 3, axis=1)
+            with counted_as(18 + 15 * self.use_bias):
+                hs = tf.split(_affine(before, recurrent, recurrent_bias), 3, axis=1)
             update, reset = (self.recurrent_activation(xs[i] + hs[i]) for i in range(2))
             new = self.activation(xs[2] + reset * hs[2])
         else:
-            parts = [tf.matmul(outer[i], recurrent[:, i * n : (i + 1) * n]) for i in range(2)]
+            with counted_as(12):
+                parts = [tf.matmul(outer[i], recurrent[:, i * n : (i + 1) * n]) for i in range(2)]
             update, reset = (self.recurrent_activation(xs[i] + parts[i]) for i in range(2))
             new = self.activation(xs[2] + tf.matmul(reset * outer[2], recurrent[:, 2 * n :]))
         output = update * before + (1 - update) * new
@@ -259,6 +265,7 @@ class LSTMCell(_Cell):
         n = self.units
         inner = self._masked("dropout", inputs, training, 4)
         outer = self._masked("recurrent_dropout", before, training, 4)
+        count = OperationCount()
         if inner[0] is inner[1] and outer[0] is outer[1]:
             z = tf.matmul(inputs, self.kernel) + tf.matmul(before, self.recurrent_kernel)
             z = z if self.bias is None else tf.nn.bias_add(z, self.bias)
@@ -271,6 +278,8 @@ class LSTMCell(_Cell):
                 + tf.matmul(outer[i], self.recurrent_kernel[:, cut[i]])
                 for i in range(4)
             ]
+        # TensorFlow multiplies for each gate by itself, or joins, as it is told.
+        count.set(36 + 8 * self.use_bias if self.implementation == 1 else 8 + 2 * self.use_bias)
         gates = self.recurrent_activation
         carry = gates(zs[1]) * carry + gates(zs[0]) * self.activation(zs[2])
         output = gates(zs[3]) * self.activation(carry)

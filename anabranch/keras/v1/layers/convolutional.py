@@ -8,6 +8,7 @@ import numpy as np
 
 import anabranch as tf
 from anabranch.core import errors
+from anabranch.core.graph.random_seed import count_more
 from anabranch.keras.v1 import activations, backend_nn, state
 from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1.layer import InputSpec, registry
@@ -223,6 +224,7 @@ class _Transposed(_Convolution):
         ]
         apply = {2: tf.nn.conv2d_transpose, 3: tf.nn.conv3d_transpose}[self._rank]
         shape = tf.stack([sizes[0], *spatial, self.filters])
+        count_more(4 * (self._rank == 2))  # TensorFlow looks whether the batch is known
         y = apply(x, self.kernel, shape, (1, *self.strides, 1), padding=self.padding.upper())
         outputs = backend_nn.channels_back(y, self.data_format)
         outputs.set_shape(self.compute_output_shape(inputs.shape))

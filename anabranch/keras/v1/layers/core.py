@@ -9,6 +9,7 @@ import numpy as np
 
 import anabranch as tf
 from anabranch.core import errors
+from anabranch.core.graph.random_seed import count_more, counted_as
 from anabranch.core.values import nest
 from anabranch.keras.v1 import activations, objects, state
 from anabranch.keras.v1 import backend as K
@@ -177,9 +178,10 @@ class _SpatialDropout(Dropout):
 
     def _noise_shape(self, inputs: Any) -> Any:
         sizes, rank = tf.shape(inputs), K.ndim(inputs)
+        count_more(rank - 2)  # the ones, which TensorFlow packs
         if self.data_format == "channels_first" and rank > 3:
-            return tf.stack([sizes[0], sizes[1], *[1] * (rank - 2)])
-        return tf.stack([sizes[0], *[1] * (rank - 2), sizes[rank - 1]])
+            return [sizes[0], sizes[1], *[1] * (rank - 2)]
+        return [sizes[0], *[1] * (rank - 2), sizes[rank - 1]]
 
 
 @registry.add()
@@ -227,7 +229,8 @@ class Flatten(Configured):
             sizes: tuple[Any, Any] = (tf.shape(inputs)[0], -1)
         else:
             sizes = (-1 if shape[1] is not None else shape[0], shape[1] or -1)
-        outputs = tf.reshape(inputs, sizes)
+        with counted_as(8 if shape[0] is None else 2):  # TensorFlow computes an unknown batch size
+            outputs = tf.reshape(inputs, sizes)
         outputs.set_shape(shape)
         return outputs
 
@@ -324,7 +327,8 @@ class Masking(Configured):
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         """Mask of the outputs."""
-        return tf.reduce_any(tf.not_equal(inputs, self.mask_value), -1)
+        with counted_as(1):  # TensorFlow keeps the mask of the call
+            return tf.reduce_any(tf.not_equal(inputs, self.mask_value), -1)
 
     def call(self, inputs: Any) -> Any:
         """Compute the outputs."""

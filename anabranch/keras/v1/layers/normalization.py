@@ -8,6 +8,7 @@ import numpy as np
 
 import anabranch as tf
 from anabranch.core import errors
+from anabranch.core.graph.random_seed import count_more
 from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import state
 from anabranch.keras.v1.layer import registry
@@ -91,7 +92,10 @@ class BatchNormalization(BatchNormalizing, Configured):
     def call(self, inputs: Any, training: Any = None) -> Any:
         """Compute the outputs."""
         training = state.learning_phase() if training is None else training
-        return self.normalise(inputs, bool(training) if isinstance(training, (int, np.bool_)) else training)
+        decided = isinstance(training, (int, np.bool_))
+        if not self.fused:
+            count_more(2 - 4 * decided)  # reads of the variables, which TensorFlow places otherwise
+        return self.normalise(inputs, bool(training) if decided else training)
 
     def _averages_move(self) -> bool:
         return self._takes_updates() or not effects_are_immediate()
@@ -176,8 +180,10 @@ class LayerNormalization(Configured):
         rank = K.ndim(inputs)
         axes = self._axes(rank)
         mean, variance = tf.nn.moments(inputs, axes, keep_dims=True)
-        wide = [size if i in axes else 1 for i, size in enumerate(K.int_shape(inputs))]
-        beta, gamma = (None if x is None else tf.reshape(x, wide) for x in (self.beta, self.gamma))
+        beta, gamma = self.beta, self.gamma
+        if axes != [rank - 1]:
+            wide = [size if i in axes else 1 for i, size in enumerate(K.int_shape(inputs))]
+            beta, gamma = (None if x is None else tf.reshape(x, wide) for x in (beta, gamma))
         outputs = tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, self.epsilon)
         outputs.set_shape(inputs.shape)
         return outputs

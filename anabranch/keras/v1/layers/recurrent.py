@@ -8,6 +8,7 @@ import numpy as np
 
 import anabranch as tf
 from anabranch.core import errors
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import nest
 from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import backend_nn, regularizers, state
@@ -131,6 +132,8 @@ class RNN(Layer):
             self.cell.reset_masks()
         if not starts:
             starts = list(self._states) if self.stateful and self._states else self.get_initial_state(inputs)
+            if self.stateful and self._states:
+                count_more(12 - 3 * len(starts))  # the states, which TensorFlow reads and writes otherwise
         starts = [tf.cast(tf.convert_to_tensor(x), inputs.dtype) for x in starts]
         if constants and not cells.takes_constants(self.cell):
             raise ValueError(
@@ -147,8 +150,6 @@ class RNN(Layer):
             output, new = call_cell(self.cell, x, own, training, list(states[len(own) :]))
             return output, nest.flatten(new)
 
-        # Dropout's masks are drawn here, so that all steps of the loop use the same.
-        self._draw_masks(inputs, starts, training)
         last, outputs, states = backend_nn.rnn(
             step,
             inputs,
@@ -165,12 +166,6 @@ class RNN(Layer):
             self.add_update(moves)
         result = outputs if self.return_sequences else last
         return [result, *states] if self.return_state else result
-
-    def _draw_masks(self, inputs: Any, starts: list[Any], training: Any) -> None:
-        below = self.cell.cells if isinstance(self.cell, cells.StackedRNNCells) else [self.cell]
-        if any(getattr(cell, "dropout", 0) or getattr(cell, "recurrent_dropout", 0) for cell in below):
-            first = inputs[0] if self.time_major else inputs[:, 0]
-            call_cell(self.cell, first, list(starts), training)
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         """Mask of the outputs."""

@@ -47,6 +47,13 @@ class Wrapper(Layer):
         return cls(registry.deserialize(config.pop("layer"), custom_objects), **config)
 
 
+def _sizes(first: list[Any], x: Any, axis: int) -> list[Any]:
+    """Sizes to reshape to: ``first``, and those of ``x`` from ``axis`` on, computed where they are unknown."""
+    known = K.int_shape(x)[axis:]
+    dynamic = tf.shape(x) if None in known else None
+    return [*first, *[dynamic[axis + i] if size is None else size for i, size in enumerate(known)]]
+
+
 @registry.add()
 class TimeDistributed(Wrapper):
     """A layer applied to each step of ``[batch, time, ...]``."""
@@ -71,14 +78,14 @@ class TimeDistributed(Wrapper):
         """Compute the outputs."""
         given = {"training": training} if "training" in self.layer._call_arguments and training is not None else {}
         sizes = K.int_shape(inputs)
-        dynamic = tf.shape(inputs)
-        flat = tf.reshape(inputs, tf.concat([[-1], dynamic[2:]], 0))
+        flat = tf.reshape(inputs, _sizes([-1], inputs, 2))
         flat.set_shape([None, *sizes[2:]])
         if mask is not None and "mask" in self.layer._call_arguments and K.ndim(mask) > 2:
-            given["mask"] = tf.reshape(mask, tf.concat([[-1], tf.shape(mask)[2:]], 0))
+            given["mask"] = tf.reshape(mask, _sizes([-1], mask, 2))
         y = self.layer.call(flat, **given) if not self.layer._is_network else self.layer(flat, **given)
         out = K.int_shape(y)[1:]
-        outputs = tf.reshape(y, tf.concat([dynamic[:2], tf.shape(y)[1:]], 0))
+        time = tf.shape(inputs)[1] if sizes[1] is None else sizes[1]
+        outputs = tf.reshape(y, _sizes([-1, time], y, 1))
         outputs.set_shape([*sizes[:2], *out])
         return outputs
 
