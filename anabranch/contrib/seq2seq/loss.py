@@ -73,14 +73,18 @@ def sequence_loss(
             )
     with tf.name_scope(name, "sequence_loss", [logits, targets, weights]):
         function = softmax_loss_function or tf.nn.sparse_softmax_cross_entropy_with_logits
-        flat = function(labels=tf.reshape(targets, [-1]), logits=tf.reshape(logits, [-1, tf.shape(logits)[2]]))
-        losses = tf.reshape(flat * tf.reshape(weights, [-1]), tf.shape(logits)[:2])
-        losses.set_shape(logits.shape[:2])
+        flat_logits = tf.reshape(logits, [-1, tf.shape(logits)[2]])
+        losses = function(labels=tf.reshape(targets, [-1]), logits=flat_logits) * tf.reshape(weights, [-1])
         averaged = [axis for axis, on in enumerate((average_across_batch, average_across_timesteps)) if on]
         summed = [axis for axis, on in enumerate((sum_over_batch, sum_over_timesteps)) if on]
         # One of each, or one alone: the average comes first, and nothing is summed beside it.
-        axes = averaged or summed
-        if not axes:
-            return losses
+        axes: list[int] | None = averaged or summed
+        if len(axes or ()) == 2:
+            axes = None  # of all, in which the losses need no shape
+        else:
+            losses = tf.reshape(losses, tf.shape(logits)[:2])
+            losses.set_shape(logits.shape[:2])
+            if not axes:
+                return losses
         size = tf.reduce_sum(weights, axes) if averaged else tf.count_nonzero(weights, axes, dtype=losses.dtype)
         return tf.div_no_nan(tf.reduce_sum(losses, axes), size)

@@ -50,7 +50,7 @@ class Wrapper(Layer):
 def _sizes(first: list[Any], x: Any, axis: int) -> list[Any]:
     """Sizes to reshape to: ``first``, and those of ``x`` from ``axis`` on, computed where they are unknown."""
     known = K.int_shape(x)[axis:]
-    dynamic = tf.shape(x) if None in known else None
+    dynamic: Any = tf.shape(x) if None in known else None
     return [*first, *[dynamic[axis + i] if size is None else size for i, size in enumerate(known)]]
 
 
