@@ -24,6 +24,8 @@ SMALL_PRODUCT = 1 << 17
 """The same for a product of two matrices neither of which is a vector: OpenBLAS begins to share it between threads at
 twice as many.
 """
+COMPLEX = 8
+"""How many multiplications one of complex numbers counts for: OpenBLAS shares products of an eighth of the size."""
 
 _lock = threading.Lock()
 _before: list[tuple[Any, int]] = []
@@ -111,7 +113,7 @@ def on_one_thread(work: Callable[..., int]) -> Callable[[F], F]:
 
 def _work_of_product(a: np.ndarray, b: np.ndarray) -> int:
     rows, columns = a.shape[-2], b.shape[-1]
-    multiplications = max(a.size * columns, rows * b.size)
+    multiplications = max(a.size * columns, rows * b.size) * (COMPLEX if "c" in (a.dtype.kind, b.dtype.kind) else 1)
     if multiplications <= SMALL_PRODUCT and rows > 1 < columns and a.ndim == b.ndim == 2:
         return 0
     return multiplications

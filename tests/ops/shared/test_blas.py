@@ -35,11 +35,20 @@ def test_one_thread_for_what_is_neither_small_nor_large():
     assert set(threads()) == {2}
 
 
-@pytest.mark.parametrize(("left", "right", "taken"), [((64, 32), (32, 64), 2), ((1, 256), (256, 512), 1)])
-def test_small_matrices_need_no_limit(monkeypatch, left, right, taken):
+@pytest.mark.parametrize(
+    ("left", "right", "dtype", "taken"),
+    [
+        ((64, 32), (32, 64), "float64", 2),
+        ((1, 256), (256, 512), "float64", 1),
+        ((16, 16), (16, 16), "complex64", 2),
+        ((64, 32), (32, 64), "complex64", 1),
+        ((64, 64), (64,), "complex128", 1),
+    ],
+)
+def test_small_matrices_need_no_limit(monkeypatch, left, right, dtype, taken):
     seen = []
     monkeypatch.setattr(np, "matmul", lambda a, b: seen.append(set(threads())))
-    host_blas.product(np.ones(left), np.ones(right))
+    host_blas.product(np.ones(left, dtype), np.ones(right, dtype).reshape(right[0], -1))
     assert seen == [{taken}]
 
 
