@@ -175,6 +175,41 @@ def test_inverse_roots_at_the_edges(tier: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- failures
+def integer_pairs(dtype):
+    """Operands at the ends of a type, around powers of two, and any; all pairs of bytes."""
+    info = np.iinfo(dtype)
+    if info.bits == 8:
+        x, y = np.meshgrid(np.arange(info.min, info.max + 1), np.arange(info.min, info.max + 1))
+        return x[y != 0].astype(dtype), y[y != 0].astype(dtype)
+    random = np.random.default_rng(3)
+    powers = [sign * (1 << bit) + by for bit in range(info.bits) for by in (-1, 0, 1) for sign in (-1, 1)]
+    ends = np.array([number for number in {*powers, info.min, info.max, 7} if info.min <= number <= info.max], dtype)
+    x, y = (part.ravel() for part in np.meshgrid(ends, ends))
+    some = random.integers(info.min, info.max, (2, 4096), dtype, endpoint=True)
+    x, y = np.concatenate([x, some[0]]), np.concatenate([y, some[1]])
+    return x[y != 0], y[y != 0]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_integers_of_all_sizes_are_divided_exactly_in_programs(dtype):
+    x, y = integer_pairs(np.dtype(dtype))
+    exact = [x.astype(object), y.astype(object)]
+    floor = exact[0] // exact[1]
+    cut = np.array([abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) for a, b in zip(*exact, strict=True)], object)
+
+    def wrapped(numbers):
+        return np.array([number % (1 << 64) for number in numbers], np.uint64).astype(dtype)
+
+    wanted = {
+        "FloorDiv": wrapped(floor),
+        "TruncateDiv": wrapped(cut),
+        "FloorMod": wrapped(exact[0] - floor * exact[1]),
+        "TruncateMod": wrapped(exact[0] - cut * exact[1]),
+    }
+    for type_name, numbers in wanted.items():
+        np.testing.assert_array_equal(run_op(type_name, x, y, tier="xla"), numbers, err_msg=type_name)
+
+
 @both_tiers
 @pytest.mark.parametrize("type_name", ["Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod", "RealDiv"])
 def test_integer_division_by_zero_fails(tier: str, type_name: str) -> None:
