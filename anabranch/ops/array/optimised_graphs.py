@@ -14,6 +14,7 @@ from anabranch.core.contract.kernels import uses_lax
 from anabranch.core.contract.opdef import IO, PURE, Bool, Cost, List, NotDifferentiable, Op, String, Type
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
+from anabranch.ops.nn import top_k
 from anabranch.ops.shared.array_rules import dense
 from anabranch.ops.shared.numerics import REALS
 
@@ -164,9 +165,8 @@ class NthElement(Op):
         ctx.check(n >= 0, wrong, "Need n >= 0, got {0}", n)
         ctx.check(x.ndim >= 1, wrong, f"Input must be >= 1-D, got shape {shapes.show(x.shape)}")
         ctx.check(n < x.shape[-1], wrong, "Input must have at least n+1 columns; n is {0}", n)
-        ordered = xp.sort(x, axis=-1)
         place = x.shape[-1] - 1 - n if attrs["reverse"] else n
-        return xp.take(ordered, xp.clip(place, 0, max(x.shape[-1] - 1, 0)), axis=-1)
+        return top_k.of_rank(ctx, x, xp.clip(place, 0, max(x.shape[-1] - 1, 0)))
 
     def gradient(op, grad):
         x, output = op.inputs[0], op.outputs[0]

@@ -17,6 +17,7 @@ from anabranch.core.contract.opdef import PURE, Cost, Int, NotDifferentiable, Op
 from anabranch.core.errors import InvalidArgumentError
 from anabranch.core.graph.build import build
 from anabranch.core.values import shapes
+from anabranch.ops.shared import row_sums
 from anabranch.ops.shared.array_rules import NUMBERS, Index, dense, ints, refuse, require, shape_of
 
 _POSITIONS = NotDifferentiable("its results are positions, or elements chosen by comparison")
@@ -297,6 +298,10 @@ class ListDiff(Op):
 
 
 # ------------------------------------------------------------------------------------------------- partition and stitch
+FEW_PARTS = 4
+"""Parts up to which each is looked for by itself: 20,000 numbers in 2, 4 and 8 take 46, 80 and 142 us, sorted 85."""
+
+
 class DynamicPartition(Op):
     """The slices of `data` sorted into `num_partitions` tensors by `partitions`, whose shape starts that of `data`."""
 
@@ -337,9 +342,8 @@ class DynamicPartition(Op):
             shapes.show(partitions.shape),
         )
         flat = partitions.ravel()
-        bad = (flat < 0) | (flat >= count)
-        if bad.any():
-            first = int(np.argmax(bad))
+        if not row_sums.is_within(flat, count):
+            first = int(np.argmax((flat < 0) | (flat >= count)))
             place = ",".join(str(int(i)) for i in np.unravel_index(first, partitions.shape)) if partitions.ndim else ""
             ctx.check(
                 False,
@@ -350,11 +354,13 @@ class DynamicPartition(Op):
                 count,
             )
         rows = data.reshape((flat.size, *data.shape[partitions.ndim :]))
-        if count <= 8:
-            return [rows[flat == i] for i in range(count)]
-        order = np.argsort(flat, kind="stable")
-        cuts = np.cumsum(np.bincount(flat, minlength=count))[:-1]
-        return np.split(rows[order], cuts)
+        if count <= FEW_PARTS:
+            return [rows.take(np.flatnonzero(flat == i), 0) for i in range(count)]
+        if count <= 1 << 16:  # NumPy counts numbers of one or two bytes to sort them
+            flat = flat.astype(np.uint8 if count <= 1 << 8 else np.uint16)
+        ordered = rows.take(np.argsort(flat, kind="stable"), 0)
+        ends = np.bincount(flat, minlength=count).cumsum().tolist()
+        return [ordered[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
     def gradient(op, *grads):
         data, partitions = op.inputs

@@ -49,6 +49,18 @@ def _as_float(ctx: Any, x: Any) -> Any:
     return ctx.lax.bitcast_convert_type(key ^ ((key >> 31) & np.int32(2**31 - 1)), np.float32)
 
 
+def of_rank(ctx: Any, x: Any, place: Any) -> Any:
+    """The entry of each row of the last dimension that stands at ``place`` (from 0) when they are sorted upwards.
+
+    XLA sorts integers in a third of the time of floats.
+    """
+    xp = ctx.xp
+    if ctx.host or x.dtype != np.float32:
+        return xp.take(xp.sort(x, axis=-1), place, axis=-1)
+    keys = xp.take(ctx.lax.sort(order_key(ctx, x), dimension=x.ndim - 1, is_stable=False), place, axis=-1)
+    return _as_float(ctx, keys)
+
+
 def _largest(ctx: Any, x: Any, k: int) -> tuple[Any, Any]:
     """Values and int32 indices of the ``k`` largest entries of the last dimension."""
     xp = ctx.xp
@@ -65,6 +77,9 @@ def _largest(ctx: Any, x: Any, k: int) -> tuple[Any, Any]:
         indices = ctx.lax.top_k(ordered.reshape(-1, count), k)[1].reshape(x.shape[:-1] + (k,))
         return xp.take_along_axis(x, indices, axis=-1), indices
     if ctx.host:
+        if k == 1 and x.dtype.kind in "fiu":  # NumPy takes the first of equal ones, and NaN for the largest, too
+            indices = np.argmax(x, axis=-1, keepdims=True)
+            return np.take_along_axis(x, indices, axis=-1), indices.astype(np.int32)
         indices = _host_largest_floats(x, k)
         if indices is None:
             indices = _host_largest(order_key(ctx, x), k)
