@@ -20,6 +20,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.collections import GraphKeys, register_proto_function
 from anabranch.core.graph.graph import get_default_graph
 from anabranch.core.protos import training_pb2
+from anabranch.platform import logging
 from anabranch.session import BaseSession, Session, get_default_session
 
 PATIENCE = 1.0
@@ -350,6 +351,7 @@ class QueueRunner:
             if coord:
                 coord.request_stop(problem)
             else:
+                logging.error("Exception in QueueRunner: %s", problem)
                 with self._lock:
                     self._problems.append(problem)
         finally:

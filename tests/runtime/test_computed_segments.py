@@ -13,6 +13,7 @@ import pytest
 import anabranch as tf
 from anabranch.ops.queues import queue_objects
 from anabranch.runtime import computed_segments, step_threads
+from anabranch.runtime.interpreter import turns
 from anabranch.runtime.state.resources import ResourceManager
 
 
@@ -52,6 +53,17 @@ def test_values_and_draws_are_the_interpreters(build, monkeypatch):
     assert not other.only_feeds_channels
     for parts, wanted in zip(found, expected, strict=True):
         for part, value in zip(parts if isinstance(parts, list) else [parts], wanted, strict=True):
+            np.testing.assert_array_equal(part, value)
+
+
+def test_more_numbers_than_code_draws_leave_the_step_to_the_executor(monkeypatch):
+    """The second run of such a step raised what only the interpreter knows, and a queue runner's thread ended."""
+    expected, _ = enqueued("interpreted", 5, drawing)
+    monkeypatch.setattr(turns, "MOST_BLOCKS", 1)
+    found, plan = enqueued("auto", 5, drawing)
+    assert plan.only_feeds_channels
+    for parts, wanted in zip(found, expected, strict=True):
+        for part, value in zip(parts, wanted, strict=True):
             np.testing.assert_array_equal(part, value)
 
 

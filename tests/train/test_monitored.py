@@ -124,7 +124,7 @@ def test_queues_are_filled_and_closed() -> None:
         coord.join(threads)
 
 
-def test_a_failure_of_a_runner_reaches_the_program() -> None:
+def test_a_failure_of_a_runner_reaches_the_program(caplog: pytest.LogCaptureFixture) -> None:
     queue = tf.FIFOQueue(10, [tf.int64], shapes=[[]])
     bad = tf.cast(tf.gather([1], 7), tf.int64)
     runner = tf.train.QueueRunner(queue, [queue.enqueue(bad)])
@@ -134,8 +134,10 @@ def test_a_failure_of_a_runner_reaches_the_program() -> None:
         coord.wait_for_stop()
         with pytest.raises(tf.errors.InvalidArgumentError, match="not in"):
             coord.join(threads)
-        (alone,) = runner.create_threads(session, daemon=True, start=True)
-        alone.join()
+        with caplog.at_level(logging.ERROR, "tensorflow"):
+            (alone,) = runner.create_threads(session, daemon=True, start=True)
+            alone.join()
+        assert "Exception in QueueRunner: " in caplog.text
         assert isinstance(runner.exceptions_raised[0], tf.errors.InvalidArgumentError)
 
 

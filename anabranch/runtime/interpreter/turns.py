@@ -89,22 +89,31 @@ class Turn:
 
 def blocks_of(op: Operation, operands: Sequence[Any]) -> int:
     """How many blocks of its stream a run of an op reserves."""
-    consumes = op.definition.consumes
-    assert consumes is not None
-    blocks = int(consumes(lowering.TraceShapes(op, operands)))
+    blocks = _reserved(op, operands)
     if blocks > MOST_BLOCKS:
         raise Changed
     return blocks
 
 
+def _reserved(op: Operation, operands: Sequence[Any]) -> int:
+    consumes = op.definition.consumes
+    assert consumes is not None
+    return int(consumes(lowering.TraceShapes(op, operands)))
+
+
 def fixed_draws(plan: Any, random_ops: Sequence[Operation]) -> dict[Operation, int]:
-    """The blocks that each of these ops of a plan reserves in each run; empty if that is not certain of all."""
+    """The blocks that each of these ops of a plan reserves in each run.
+
+    Empty if that is not certain of all, or if one reserves more than code of the interpreter does.
+    """
     blocks: dict[Operation, int] = {}
     for op in random_ops:
         operands = [plan.constants.get(source) for source in plan.sources(op)]
         if any(value is None for value in operands):
             return {}
-        blocks[op] = blocks_of(op, operands)
+        blocks[op] = _reserved(op, operands)
+        if blocks[op] > MOST_BLOCKS:
+            return {}
     return blocks
 
 
