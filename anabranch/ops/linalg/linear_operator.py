@@ -253,7 +253,7 @@ class LinearOperator:
         """Refuse a tensor of another dtype than this operator's: TypeError."""
         if arg.dtype.base_dtype != self.dtype:
             raise TypeError(
-                f"Expected argument to have dtype {self.dtype}. Found: {arg.dtype} in tensor {arg}\n"
+                f"Expected argument to have dtype {self.dtype}.  Found: {arg.dtype} in tensor {arg}\n"
                 + errors.message(
                     f"a tensor of {arg.dtype.name}", f"one of {self.dtype.name}", f"tf.cast(x, tf.{self.dtype.name})"
                 )
@@ -269,14 +269,37 @@ class LinearOperator:
             )
 
     @staticmethod
-    def _need_fit(dimension: Any, operand: Any, adjoint_arg: bool) -> None:
-        """Raise ValueError if the matrices of an operand are known not to fit a dimension of the operator."""
+    def _need_fit(dimension: Any, operand: Any, axis: int) -> None:
+        """Refuse an operand whose size along ``axis``, -1 or -2, is known not to fit a dimension of the operator.
+
+        IndexError if it has no such axis, as in TensorFlow; ValueError for another size.
+        """
         raw = operand._shape
-        if raw is not None and len(raw) >= 2:
-            dimension.assert_is_compatible_with(raw[-1 if adjoint_arg else -2])
+        if raw is None:
+            return
+        if len(raw) < -axis:
+            what, instead = ("vectors [..., n]", "tf.expand_dims(x, 0)")
+            if axis == -2 or len(raw) == 1:
+                what, instead = ("matrices [..., n, k]", "operator.matvec(x) and operator.solvevec(x) for vectors")
+            raise IndexError(
+                "list index out of range\n"
+                + errors.message(f"an operand of shape {shapes.show(raw)}", what, instead, at=operand.op.user_site)
+            )
+        dimension.assert_is_compatible_with(raw[axis])
 
     def _operand(self, x: Any, name: str) -> Any:
-        return convert_to_tensor(x, self._dtype, name=name)
+        """``x`` as a tensor: what has a dtype must have the operator's, what Python or NumPy holds is given it."""
+        if not isinstance(getattr(x, "dtype", None), dtypes.DType):
+            return convert_to_tensor(x, self._dtype, name=name)
+        tensor = convert_to_tensor(x, name=name)
+        self._check_input_dtype(tensor)
+        return tensor
+
+    def _columns(self, x: Any, name: str, adjoint: bool, solving: bool) -> Any:
+        """Vectors ``[..., n]`` that fit the operator, as matrices of one column."""
+        operand = self._operand(x, name)
+        self._need_fit(self.range_dimension if adjoint != solving else self.domain_dimension, operand, -1)
+        return build("ExpandDims", operand, -1)
 
     # -- what it does -----------------------------------------------------------------------------------------------
     def matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "matmul") -> Any:
@@ -293,7 +316,8 @@ class LinearOperator:
             return makes["composition"]([left, x.adjoint() if adjoint_arg else x])
         with self._scope(name, x):
             operand = self._operand(x, "x")
-            self._need_fit(self.range_dimension if adjoint else self.domain_dimension, operand, adjoint_arg)
+            dimension = self.range_dimension if adjoint else self.domain_dimension
+            self._need_fit(dimension, operand, -1 if adjoint_arg else -2)
             return self._matmul(operand, adjoint, adjoint_arg)
 
     def __matmul__(self, other: Any) -> Any:
@@ -302,7 +326,7 @@ class LinearOperator:
     def matvec(self, x: Any, adjoint: bool = False, name: str = "matvec") -> Any:
         """The product with vectors ``[..., n]``."""
         with self._scope(name, x):
-            column = build("ExpandDims", self._operand(x, "x"), -1)
+            column = self._columns(x, "x", adjoint, solving=False)
             return build("Squeeze", self._matmul(column, adjoint, False), squeeze_dims=[-1])
 
     def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
@@ -319,12 +343,13 @@ class LinearOperator:
         self._need_square("Exact solve")
         with self._scope(name, rhs):
             operand = self._operand(rhs, "rhs")
-            self._need_fit(self.domain_dimension if adjoint else self.range_dimension, operand, adjoint_arg)
+            dimension = self.domain_dimension if adjoint else self.range_dimension
+            self._need_fit(dimension, operand, -1 if adjoint_arg else -2)
             return self._solve(operand, adjoint, adjoint_arg)
 
     def solvevec(self, rhs: Any, adjoint: bool = False, name: str = "solve") -> Any:
         """``x`` with ``operator @ x = rhs`` for vectors ``[..., n]``."""
-        column = build("ExpandDims", self._operand(rhs, "rhs"), -1)
+        column = self._columns(rhs, "rhs", adjoint, solving=True)
         return build("Squeeze", self.solve(column, adjoint, name=name), squeeze_dims=[-1])
 
     def determinant(self, name: str = "det") -> Any:
@@ -334,10 +359,16 @@ class LinearOperator:
             return self._determinant()
 
     def log_abs_determinant(self, name: str = "log_abs_det") -> Any:
-        """The logarithms of the absolute values of the determinants ``[...]``."""
+        """The logarithms of the absolute values of the determinants ``[...]``.
+
+        They have the operator's dtype, also if that is complex; of triangles and scaled identities they are real then.
+        """
         self._need_square("Determinant")
         with self._scope(name):
-            return self._log_abs_determinant()
+            logarithm = self._log_abs_determinant()
+            if self._dtype.is_complex and not (self._real_logarithms or logarithm.dtype.is_complex):
+                logarithm = build("Cast", logarithm, DstT=self._dtype)
+            return logarithm
 
     def to_dense(self, name: str = "to_dense") -> Any:
         """The full matrices ``[..., m, n]``."""
@@ -404,6 +435,9 @@ class LinearOperator:
         "Cholesky decomposition was not successful. The input might not be valid.",
     )
     """Of errors for matrices that are singular, not self-adjoint, not positive definite, as TensorFlow has them."""
+
+    _real_logarithms = False
+    """Whether logarithms of determinants are real though the elements are complex."""
 
     _operators: Any = ()
     """Those that this one is made of, where it can be inverted if all of them can."""

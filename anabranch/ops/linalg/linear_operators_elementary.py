@@ -23,7 +23,7 @@ from anabranch.ops.linalg.linear_operator import (
     same_batch,
     shape_of,
 )
-from anabranch.ops.math.public_assert import assert_non_negative, assert_rank
+from anabranch.ops.math.public_assert import assert_equal, assert_non_negative, assert_rank
 
 
 # ---------------------------------------------------------------------------------------------------------- full matrix
@@ -70,7 +70,7 @@ def _check_rank(x: Any, rank: int, name: str) -> None:
     raw = x._shape
     if raw is not None and len(raw) < rank:
         raise ValueError(
-            f"Argument {name} must have at least {rank} dimensions. Found: {x}\n"
+            f"Argument {name} must have at least {rank} dimension{'s' if rank > 1 else ''}.  Found: {x}\n"
             + errors.message(
                 f"{name} of shape {shapes.show(raw)}", f"a tensor of rank {rank} or more", "tf.expand_dims(x, 0)"
             )
@@ -80,6 +80,8 @@ def _check_rank(x: Any, rank: int, name: str) -> None:
 @public("linalg.LinearOperatorLowerTriangular", "contrib.linalg.LinearOperatorTriL")
 class LinearOperatorLowerTriangular(LinearOperator):
     """The lower triangle of ``tril`` ``[..., n, n]``; what is above the diagonal does not count."""
+
+    _real_logarithms = True
 
     def __init__(
         self,
@@ -249,11 +251,25 @@ class _Scaled(LinearOperator):
         value = conj(self._multiplier) if adjoint else self._multiplier
         return build("ExpandDims", build("ExpandDims", value, -1), -1)
 
+    _checks_operands = False
+    """Whether steps check that operands fit, which are not told by their shapes."""
+
+    def _fitted(self, x: Any, adjoint_arg: bool) -> Any:
+        """An operand, turned if asked; where that is checked in steps, one that fits."""
+        x = adjoint_of(x) if adjoint_arg else x
+        known = x._shape is not None and x._shape[-2] is not None and isinstance(self._num_rows, int)
+        if not self._checks_operands or known:
+            return x
+        rows = convert_to_tensor(self._num_rows, dtypes.int32)
+        text = "Dimensions are not compatible.  shape[-2] of x to be the same as this operator. "
+        check = assert_equal(rows, build("Shape", x)[-2], message=text + "Incompatible matrix dimensions.")
+        return with_dependencies([check], x)
+
     def _matmul(self, x: Any, adjoint: bool, adjoint_arg: bool) -> Any:
-        return build("Mul", self._factor(adjoint), adjoint_of(x) if adjoint_arg else x)
+        return build("Mul", self._factor(adjoint), self._fitted(x, adjoint_arg))
 
     def _solve(self, rhs: Any, adjoint: bool, adjoint_arg: bool) -> Any:
-        return build("RealDiv", adjoint_of(rhs) if adjoint_arg else rhs, self._factor(adjoint))
+        return build("RealDiv", self._fitted(rhs, adjoint_arg), self._factor(adjoint))
 
     def _diag_part(self) -> Any:
         ones = build("Fill", convert_to_tensor(joined(self._batch, self._sizes()[-1:]), dtypes.int32), self._number(1))
@@ -357,6 +373,7 @@ class LinearOperatorIdentity(_Scaled):
         super().__init__(dtypes.float32 if dtype is None else dtype, [], True, True, True, True, name)
         self._num_rows = _rows(num_rows)
         self._batch = _batch(batch_shape)
+        self._checks_operands = assert_proper_shapes
         if assert_proper_shapes:
             self._num_rows = _proper(self._num_rows, "num_rows", 0)
             self._batch = _proper(self._batch, "batch_shape", 1)
@@ -375,6 +392,8 @@ class LinearOperatorIdentity(_Scaled):
 @public("linalg.LinearOperatorScaledIdentity")
 class LinearOperatorScaledIdentity(_Scaled):
     """Identity matrices of ``num_rows`` times ``multiplier`` ``[...]``."""
+
+    _real_logarithms = True
 
     def __init__(
         self,
@@ -395,6 +414,11 @@ class LinearOperatorScaledIdentity(_Scaled):
         with name_scope(name, values=[multiplier]):
             self._multiplier = convert_to_tensor(multiplier, name="multiplier")
         if not self._multiplier.dtype.is_complex:
+            if is_self_adjoint is False:
+                raise ValueError(
+                    "A real diagonal operator is always self adjoint.\n"
+                    + errors.message("is_self_adjoint=False", "True or None", "is_self_adjoint=None")
+                )
             is_self_adjoint = True
         super().__init__(
             self._multiplier.dtype,
@@ -406,6 +430,7 @@ class LinearOperatorScaledIdentity(_Scaled):
             name,
         )
         self._num_rows = _rows(num_rows)
+        self._checks_operands = assert_proper_shapes
         if assert_proper_shapes:
             self._num_rows = _proper(self._num_rows, "num_rows", 0)
         self._batch = shape_of(self._multiplier)
@@ -443,7 +468,7 @@ class LinearOperatorZeros(_Scaled):
             raise NotImplementedError(
                 errors.message(f"{num_rows} rows and {num_columns} columns", "square zeros", "num_columns=None")
             )
-        del assert_proper_shapes
+        self._checks_operands = assert_proper_shapes
         super().__init__(dtypes.float32 if dtype is None else dtype, [], False, True, False, True, name)
         self._num_rows = _rows(num_rows)
         self._batch = _batch(batch_shape)

@@ -17,7 +17,7 @@ from anabranch.core.contract import inference
 from anabranch.core.contract.api import public, public_op
 from anabranch.core.contract.opdef import PURE, Type, define
 from anabranch.core.graph.build import build
-from anabranch.core.values import dtypes, spare_arrays
+from anabranch.core.values import dtypes, shapes, spare_arrays
 from anabranch.ops.math import xla_trigonometry
 from anabranch.ops.shared import open_forms, size_forms, unchecked
 from anabranch.ops.shared.broadcast_gradients import (
@@ -50,8 +50,8 @@ def check_broadcast(ctx: Any, x: Any, y: Any) -> None:
                 False,
                 errors.InvalidArgumentError,
                 "Incompatible shapes: {0} vs. {1}",
-                str(list(x.shape)),
-                str(list(y.shape)),
+                shapes.show(x.shape),
+                shapes.show(y.shape),
             )
 
 

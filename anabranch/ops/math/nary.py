@@ -115,7 +115,11 @@ class BroadcastGradientArgs(Op):
         wide0, wide1 = [1] * (rank - len(s0)) + s0, [1] * (rank - len(s1)) + s1
         for a, b in zip(wide0, wide1, strict=True):
             if a != b and a != 1 and b != 1:
-                ctx.check(False, errors.InvalidArgumentError, f"Incompatible shapes: {s0} vs. {s1}")
+                ctx.check(
+                    False,
+                    errors.InvalidArgumentError,
+                    f"Incompatible shapes: {shapes.show(tuple(s0))} vs. {shapes.show(tuple(s1))}",
+                )
         return [np.array([i for i in range(rank) if wide[i] == 1], dtype) for wide in (wide0, wide1)]
 
 

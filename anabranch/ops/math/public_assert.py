@@ -331,7 +331,7 @@ def _assert_rank(
                 return _no_op("static_checks_determined_all_ok")
         if data is None:
             heading = f"Tensor {_name(x)} must have rank{' ' + words.strip() if words else ''}"
-            data = [start, heading, rank, "Received shape: ", build("Shape", x)]
+            data = [message or "", heading, rank, "Received shape: ", build("Shape", x)]
         condition = build(op_type, build("Rank", x), rank)
         if wanted is None:
             condition = with_dependencies(
@@ -405,7 +405,13 @@ def assert_rank_in(
                 )
             return _no_op("static_checks_determined_all_ok")
         if data is None:
-            data = [start, f"Tensor {_name(x)} must have rank in", *tensors, "Received shape: ", build("Shape", x)]
+            data = [
+                message or "",
+                f"Tensor {_name(x)} must have rank in",
+                *tensors,
+                "Received shape: ",
+                build("Shape", x),
+            ]
         rank = build("Rank", x)
         condition = build("Equal", rank, tensors[0])
         for other in tensors[1:]:
