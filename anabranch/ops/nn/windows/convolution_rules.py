@@ -197,6 +197,13 @@ def library(
     batch, features = a.shape[0], b.shape[1 if channels_first(data_format) and kind == FILTER_GRADIENT else -1]
     if channels == per_group and xla_winograd.beats_library(ctx, batch, axes, channels, features, a.dtype):
         return None
+    if (
+        kind == INPUT_GRADIENT
+        and channels == per_group
+        and not channels_first(data_format)
+        and xla_convolution.planes_beat_library(ctx, batch, axes, channels, features, a.dtype)
+    ):
+        return None
     return ctx.convolve(kind, a, b, axes, groups, channels_first(data_format))
 
 

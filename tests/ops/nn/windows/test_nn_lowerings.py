@@ -7,7 +7,14 @@ import pytest
 
 import anabranch as tf
 from anabranch.core.contract.kernels import HostContext
-from anabranch.ops.nn.windows import geometry, host_convolution, pooling_rules, xla_convolution, xla_winograd
+from anabranch.ops.nn.windows import (
+    convolution_rules,
+    geometry,
+    host_convolution,
+    pooling_rules,
+    xla_convolution,
+    xla_winograd,
+)
 from anabranch.testing.kernels import run_op
 from anabranch.xla import engine, single_op
 from anabranch.xla.kernel_context import TraceContext
@@ -259,3 +266,49 @@ def test_an_input_gradient_of_dilated_taps_by_adding_planes():
     gradient = run_op("Conv2DBackpropInput", np.array((2, 13, 13, 2), np.int32), f, g, tier="xla", **attrs)
     reference = host_convolution.input_gradient(g.astype(np.float64), f.astype(np.float64), axes, 2)
     assert error(gradient, reference) < POLICY["float32"]
+
+
+class WithLibrary(TraceContext):
+    """A context that a library must not be asked in."""
+
+    def convolve(self, *_):
+        raise AssertionError("the library was asked")
+
+
+@pytest.mark.parametrize(
+    ("size", "window", "stride", "padding", "dilation", "channels", "features"),
+    [
+        ((40, 37), (3, 3), 1, "SAME", 1, 1, 8),
+        ((33, 30), (5, 4), 2, "SAME", 1, 3, 16),
+        ((30, 31), (3, 3), 1, "VALID", 2, 2, 16),
+        ((12, 11, 13), (3, 3, 3), 1, "SAME", 1, 2, 8),
+        ((12, 17, 15), (2, 3, 3), 2, "VALID", 1, 1, 16),
+        ((200,), (9,), 1, "SAME", 1, 1, 64),
+    ],
+)
+def test_an_input_gradient_of_few_channels_is_added_by_planes_whatever_library_there_is(
+    size, window, stride, padding, dilation, channels, features
+):
+    axes = [geometry.axis(s, w, stride, dilation, padding) for s, w in zip(size, window, strict=True)]
+    f, g = draw(*window, channels, features), draw(12, *(a.out for a in axes), features)
+    made = []
+
+    def gradient(f, g):
+        ctx = WithLibrary(made, "cpu")
+        found = convolution_rules.library(ctx, "input gradient", g, f, axes, channels, channels, "NHWC")
+        assert found is None
+        return xla_convolution.input_gradient(ctx, g, f, axes, channels)
+
+    found = np.asarray(engine.jax().jit(gradient)(f, g))
+    reference = host_convolution.input_gradient(g.astype(np.float64), f.astype(np.float64), axes, channels)
+    assert error(found, reference) < POLICY["float32"]
+
+
+@pytest.mark.parametrize(
+    ("batch", "size", "window", "channels", "features"),
+    [(1, 28, 3, 1, 8), (16, 40, 7, 2, 4), (64, 96, 3, 3, 32), (64, 28, 3, 5, 8), (64, 28, 1, 3, 64)],
+)
+def test_other_input_gradients_are_the_librarys(batch, size, window, channels, features):
+    axes = axes_of(size, window=window)
+    ctx = TraceContext([], "cpu")
+    assert not xla_convolution.planes_beat_library(ctx, batch, axes, channels, features, np.dtype(np.float32))
