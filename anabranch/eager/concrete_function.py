@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -53,6 +54,7 @@ class ConcreteFunction:
         self.name = name
         self.graph = graph = FunctionGraph(name)
         self._specs = list(specs)
+        self._dtypes = [dtype for dtype, _ in specs]
         self._argument_names = [
             getattr(tensor, "name", None) or name if isinstance(tensor, TensorSpec) else name
             for tensor, name in zip(signature.tensors, signature.names(parameters), strict=True)
@@ -72,8 +74,7 @@ class ConcreteFunction:
             check()
             self.structured_outputs, flat, self._places = results_of(returned, graph, name)
             graph.lift = None
-        self._leaves = nest.flatten(self.structured_outputs)
-        self._nested = nest.is_nested(self.structured_outputs)
+        self._results = results_in(self.structured_outputs, self._places)
         self._function = GraphFunction.of_graph(graph, arguments, flat)
         graph.inputs, graph.outputs, graph.structured_outputs = self.inputs, self.outputs, self.structured_outputs
 
@@ -124,6 +125,9 @@ class ConcreteFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The results for tensors, in the order of the function's arguments or by their names."""
+        if not kwargs and [getattr(arg, "dtype", None) for arg in args] == self._dtypes:
+            if all([type(arg) is EagerTensor for arg in args]) and not current_builder().defers:
+                return self.call_now(args)
         tensors: list[Any] = []
         for leaf in nest.flatten(args):
             if isinstance(leaf, Tensor | np.ndarray | np.generic):
@@ -164,15 +168,11 @@ class ConcreteFunction:
         """The results for these tensors."""
         if current_builder().defers:
             return self._call_in_graph(tensors)
-        flat = self._function.call(tensors)
-        places = self._places
-        if type(places) is int:
-            return flat[places]
-        if places is None:
-            return None
-        if self._nested:
-            return filled(self.structured_outputs, self._leaves, places, flat)
-        return composites.rebuilt(self.structured_outputs, flat)
+        return self._results(self._function.call(tensors))
+
+    def call_now(self, tensors: Sequence[Any]) -> Any:
+        """The same where it is known that ops run at once."""
+        return self._results(self._function.call(tensors))
 
     def _call_in_graph(self, tensors: Sequence[Any]) -> Any:
         scope = re.sub(r"[^A-Za-z0-9_.]", "", self.name).lstrip("_") or "function"
@@ -249,17 +249,35 @@ def results_of(returned: Any, graph: Graph, name: str) -> tuple[Any, list[GraphT
     return structured, flat, [place for _, place in pairs]
 
 
-def filled(structure: Any, leaves: Sequence[Any], places: Sequence[Any], flat: Sequence[Any]) -> Any:
-    """A structure with values in place of the tensors among its leaves."""
-    filled: list[Any] = []
+def results_in(structure: Any, places: Any) -> Callable[[Sequence[Any]], Any]:
+    """A function from the results of a call, in a row, to the structure that the Python function returned."""
+    if type(places) is int:
+        return operator.itemgetter(places)
+    if places is None:
+        return lambda flat: None
+    leaves, pack = nest.flatten(structure), nest.packer(structure)
+    if all([type(place) is int for place in places]):
+        return pack if places == list(range(len(places))) else lambda flat: pack([flat[place] for place in places])
+    return lambda flat: pack(_placed(leaves, places, flat))
+
+
+def _placed(leaves: Sequence[Any], places: Sequence[Any], flat: Sequence[Any]) -> list[Any]:
+    """The leaves of a structure, with values in place of the tensors among them."""
+    placed: list[Any] = []
     for leaf, place in zip(leaves, places, strict=True):
         if place is None:
-            filled.append(None)
+            placed.append(None)
         elif isinstance(place, int):
-            filled.append(flat[place])
+            placed.append(flat[place])
         else:
-            filled.append(composites.rebuilt(leaf, flat[place[0] : place[0] + place[1]]))
-    return nest.pack_sequence_as(structure, filled) if nest.is_nested(structure) else filled[0]
+            placed.append(composites.rebuilt(leaf, flat[place[0] : place[0] + place[1]]))
+    return placed
+
+
+def filled(structure: Any, leaves: Sequence[Any], places: Sequence[Any], flat: Sequence[Any]) -> Any:
+    """A structure with values in place of the tensors among its leaves."""
+    placed = _placed(leaves, places, flat)
+    return nest.pack_sequence_as(structure, placed) if nest.is_nested(structure) else placed[0]
 
 
 def in_place(structure: Any, places: Any, flat: Sequence[Any], op: Any) -> Any:

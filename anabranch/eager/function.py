@@ -60,6 +60,8 @@ _PLAIN = frozenset([bool, int, float, str, type(None)])
 """Types of arguments that are told apart by value, and that nobody can change."""
 MANY_TRACES = 5
 """Traces in a row, without a call that found one, after which a function warns."""
+MOST_KEYS = 10_000
+"""So many kinds of arguments are known by their short keys; others go by their signatures."""
 
 
 _runs_eagerly = False
@@ -104,30 +106,40 @@ def _watching_variables(refuse: str) -> Iterator[list[Any]]:
 
 
 def _noted(arg: Any, key: list[Any], tensors: list[Any]) -> bool:
-    """Whether an argument is of the plainest kinds: then its tensors are added, and what tells it from others."""
+    """Add an argument's tensors to ``tensors``, and to ``key`` what tells it from others; False if it has no such key.
+
+    What has parts is followed by the keys of its parts, in the order in which they are flattened.
+    """
     kind = type(arg)
     if kind is EagerTensor:
         key += [arg.dtype, arg._shape]
         tensors.append(arg)
         return True
-    if kind is np.ndarray:
+    if kind in _PLAIN:
+        key.append((kind, arg))
+        return True
+    if kind is np.ndarray or isinstance(arg, np.generic):
         tensor = convert_to_tensor(arg)
         key += [tensor.dtype, tensor._shape]
         tensors.append(tensor)
         return True
-    if kind in _PLAIN:
-        key.append((kind, arg))
-        return True
     if kind is list or kind is tuple:
         key.append((kind, len(arg)))
         return all([_noted(item, key, tensors) for item in arg])
+    if kind is dict or nest.is_nested(arg):
+        items = list(nest.items(arg))
+        key.append((kind, *[name for name, _ in items]))
+        return all([_noted(item, key, tensors) for _, item in items])
     described = composites.described(arg)
-    if described is None:
+    if described is not None:
+        parts = [part for part in described[1] if part is not None]
+        key.append((described[0], *[(part.dtype, part._shape) for part in parts]))
+        tensors += parts
+        return True
+    if isinstance(arg, Tensor | TypeSpec | TensorSpec | np.ndarray):
         return False
-    parts = [part for part in described[1] if part is not None]
-    key.append((described[0], *[(part.dtype, part._shape) for part in parts]))
-    tensors += parts
-    return True
+    key.append((kind, arg))
+    return kind.__hash__ is not None
 
 
 class Function:
@@ -147,6 +159,7 @@ class Function:
         self._relax_shapes = relax_shapes
         self._variables_once = variables_once
         self._concrete: dict[Any, ConcreteFunction] = {}
+        self._orders: dict[tuple[str, ...], Sequence[str]] = {}
         self._relaxed: dict[Any, tuple[list[tuple[Any, Any]], ConcreteFunction | None]] = {}
         self._made_variables = False
         self._calls = 0
@@ -202,31 +215,44 @@ class Function:
             return self._python_function(*args, **kwargs)
         if current_builder().defers:
             return self._call_in_graph(args, kwargs)
-        if self._input_signature is None:  # tensors, arrays and what is plain: the short way
-            key: list[Any] = []
-            tensors: list[Any] = []
-            for arg in args:
-                if not _noted(arg, key, tensors):
-                    break
-            else:
-                if kwargs:
-                    count = len(tensors)
-                    key += kwargs
-                    if not all([_noted(arg, key, tensors) for arg in kwargs.values()]) or len(tensors) > count:
-                        return self._call(args, kwargs)  # whose order among the tensors is that of the parameters
-                concrete = self._concrete.get(tuple(key))
-                if concrete is not None:
-                    self._traces_in_a_row = 0
-                    return concrete.call(tensors)
-                signature = self._signature(args, kwargs)
-                if len(signature.tensors) == len(tensors):
-                    self._concrete[tuple(key)] = concrete = self._traced(signature)
-                    return concrete.call(signature.tensors)
-        return self._call(args, kwargs)
+        key: list[Any] = []
+        tensors: list[Any] = []
+        fits = all([_noted(arg, key, tensors) for arg in args])
+        if kwargs and fits:
+            names = tuple(kwargs)
+            key.append(names)
+            fits = all([_noted(kwargs[name], key, tensors) for name in self._in_order(names)])
+        if not fits:
+            return self._call(args, kwargs)
+        whole = tuple(key)
+        try:
+            concrete = self._concrete.get(whole)
+        except TypeError:  # a part that cannot be hashed, which the long way tells
+            return self._call(args, kwargs)
+        if concrete is None:
+            signature = self._signature(args, kwargs)
+            concrete = self._traced(signature)
+            given = signature.tensors
+            if len(self._concrete) < MOST_KEYS and len(given) == len(tensors):
+                if all([a.dtype == b.dtype and a._shape == b._shape for a, b in zip(given, tensors, strict=True)]):
+                    self._concrete[whole] = concrete
+            return concrete.call_now(given)
+        self._traces_in_a_row = 0
+        return concrete.call_now(tensors)
+
+    def _in_order(self, names: tuple[str, ...]) -> Sequence[str]:
+        """Names of keywords in the order in which their values are flattened: by position, and then by name."""
+        found = self._orders.get(names)
+        if found is None:
+            known = self._parameters.parameters.values() if self._parameters is not None else ()
+            positional = [one.name for one in known if one.kind is one.POSITIONAL_OR_KEYWORD]
+            first = [name for name in positional if name in names]
+            found = self._orders[names] = [*first, *sorted(set(names).difference(first))]
+        return found
 
     def _call(self, args: Any, kwargs: Any) -> Any:
         signature = self._signature(args, kwargs)
-        return self._traced(signature).call(signature.tensors)
+        return self._traced(signature).call_now(signature.tensors)
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
         """The function traced for arguments, among which `tf.TensorSpec` may stand for tensors."""

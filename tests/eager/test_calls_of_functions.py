@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.core.values import nest
 from anabranch.eager.mode import EAGER
 
 
@@ -291,3 +293,115 @@ def test_variables_of_functions_are_named_by_the_scopes_inside(is_graph: bool, i
     with tf.Graph().as_default() if is_graph else contextlib.nullcontext(), tf.name_scope("around"):
         called()
     assert [v.name for v in made] == ["foo/bar:0", "got:0", "vs/own:0"]
+
+
+Pair = collections.namedtuple("Pair", ["left", "right"])
+
+
+class _Scale:
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+
+@pytest.mark.usefixtures("_compiled")
+def test_structures_objects_and_keywords_are_told_apart_and_found_again() -> None:
+    """Each kind of argument in calls one after the other: the values, and how many traces that takes."""
+    traces = []
+
+    @tf.function
+    def weighted(x: Any, y: Any = 10.0, *, z: Any = 100.0, **more: Any) -> Any:
+        traces.append(1)
+        x, by = (x.left, x.right) if isinstance(x, Pair) else (x, 1.0)
+        x = x["b"] - x["a"][0] if isinstance(x, dict) else x
+        scale = more["scale"].by if "scale" in more else 1.0
+        rest = sum((more[name] for name in sorted(more) if name != "scale"), 0.0)
+        return {"sum": [x * by * scale + y, (z,)], "rest": rest}
+
+    def plain(result: Any) -> list[float]:
+        return [float(leaf) for leaf in nest.flatten(result)]
+
+    one, two, five = (tf.constant(value) for value in (1.0, 2.0, 5.0))
+    scale, other = _Scale(3.0), _Scale(4.0)
+    calls: list[tuple[Any, Any, list[float], int]] = [
+        ((one,), {}, [0.0, 11.0, 100.0], 1),
+        ((one,), {"y": two}, [0.0, 3.0, 100.0], 2),
+        ((one, five), {}, [0.0, 6.0, 100.0], 2),
+        ((), {"y": two, "x": five}, [0.0, 7.0, 100.0], 2),
+        ((one,), {"z": two, "y": five}, [0.0, 6.0, 2.0], 3),
+        ((one,), {"y": five, "z": two}, [0.0, 6.0, 2.0], 3),
+        ((one,), {"w": two, "z": five, "a": one}, [3.0, 11.0, 5.0], 4),
+        ((one,), {"a": one, "w": five, "z": two}, [6.0, 11.0, 2.0], 4),
+        ((np.float32(2.0),), {}, [0.0, 12.0, 100.0], 4),
+        ((Pair(two, 3.0),), {}, [0.0, 16.0, 100.0], 5),
+        ((Pair(two, 4.0),), {}, [0.0, 18.0, 100.0], 6),
+        ((Pair(two, five),), {}, [0.0, 20.0, 100.0], 7),
+        (({"a": [one], "b": five},), {}, [0.0, 14.0, 100.0], 8),
+        (({"b": two, "a": [one]},), {}, [0.0, 11.0, 100.0], 8),
+        ((one,), {"scale": scale}, [0.0, 13.0, 100.0], 9),
+        ((one,), {"scale": other}, [0.0, 14.0, 100.0], 10),
+        ((five,), {"scale": scale}, [0.0, 25.0, 100.0], 10),
+    ]
+    for _ in range(3):
+        for args, kwargs, values, _count in calls:
+            assert plain(weighted(*args, **kwargs)) == values, (args, kwargs)
+    assert len(traces) == 10
+    traces.clear()
+    again = tf.function(weighted.python_function)
+    for args, kwargs, _, count in calls:
+        again(*args, **kwargs)
+        assert len(traces) == count, (args, kwargs)
+    with pytest.raises(ValueError, match="must be hashable"):
+        weighted(one, scale={1, 2})
+
+
+@pytest.mark.usefixtures("_compiled")
+def test_an_input_signature_holds_in_each_call() -> None:
+    """Calls that are found again must not be taken for others that the signature converts or refuses."""
+    total = tf.function(
+        lambda x, y: tf.reduce_sum(x) + y,
+        input_signature=[tf.TensorSpec([None], tf.float32), tf.TensorSpec([], tf.float32)],
+    )
+    x, y = tf.constant([1.0, 2.0]), tf.constant(4.0)
+    for _ in range(3):
+        assert float(total(x, y)) == 7.0
+        assert float(total(np.array([1.0, 5.0], np.float32), 2.0)) == 8.0
+        assert float(total(np.array([1.0, 6.0]), 3)) == 10.0
+        assert float(total(tf.constant([1.0, 2.0, 3.0]), y)) == 10.0
+        with pytest.raises(ValueError, match="incompatible with input_signature"):
+            total(tf.constant([[1.0]]), y)
+        assert float(total(x, y=y)) == 7.0
+        assert float(total(y=y, x=x)) == 7.0
+    assert len(total._list_all_concrete_functions()) == 1
+
+
+@pytest.mark.usefixtures("_compiled")
+def test_results_that_are_arguments_stay_where_they_are_beside_others() -> None:
+    """A state that is handed through, one that is computed, and a variable that is written afterwards."""
+    v = tf.Variable([1.0, 2.0])
+
+    @tf.function
+    def step(x: Any) -> Any:
+        v.assign_add(x)
+        return x, x * 2.0, v
+
+    x = tf.constant([1.0, 1.0])
+    results = [step(x) for _ in range(4)]
+    assert results[-1][0]._value is x._value
+    assert [[tensor.numpy().tolist() for tensor in result] for result in results] == [
+        [[1.0, 1.0], [2.0, 2.0], [1.0 + n, 2.0 + n]] for n in (1, 2, 3, 4)
+    ]
+    owned = results[-1][0].numpy()
+    owned[:] = 7.0
+    assert x.numpy().tolist() == [1.0, 1.0]
+
+
+@pytest.mark.usefixtures("_compiled")
+def test_a_concrete_function_takes_tensors_of_its_dtypes_and_what_becomes_one() -> None:
+    double = tf.function(lambda x: x * 2.0).get_concrete_function(tf.TensorSpec([None], tf.float32))
+    for _ in range(3):
+        assert double(tf.constant([1.0])).numpy().tolist() == [2.0]
+        assert double(np.array([1.0, 2.0], np.float32)).numpy().tolist() == [2.0, 4.0]
+        with pytest.raises(ValueError, match="int32"):
+            double(tf.constant([1]))
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
+        assert session.run(double(tf.constant([3.0]))).tolist() == [6.0]

@@ -9,7 +9,8 @@ tensors (sparse and ragged ones, IndexedSlices, classes of programs) and their s
 from __future__ import annotations
 
 import collections.abc
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from anabranch.core import errors
@@ -100,16 +101,19 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     >>> flatten({"b": 2, "a": [0, 1]})
     [0, 1, 2]
     """
-    return list(_leaves(structure, expand_composites))
+    found: list[Any] = []
+    _add_leaves(structure, expand_composites, found)
+    return found
 
 
-def _leaves(structure: Any, expand: bool = False) -> Iterator[Any]:
-    structure = opened(structure, expand)
-    if not is_nested(structure):
-        yield structure
-        return
-    for _, part in items(structure):
-        yield from _leaves(part, expand)
+def _add_leaves(structure: Any, expand: bool, found: list[Any]) -> None:
+    if expand:
+        structure = opened(structure, expand)
+    if is_nested(structure):
+        for part in parts(structure):
+            _add_leaves(part, expand, found)
+    else:
+        found.append(structure)
 
 
 def opened(structure: Any, expand: bool) -> Any:
@@ -160,6 +164,42 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
         return like(part, [pack(inner) for inner in parts(part)]) if is_nested(part) else next(waiting)
 
     return pack(structure)
+
+
+def packer(structure: Any) -> Callable[[Sequence[Any]], Any]:
+    """A function from the leaves of a structure, in a row, to a structure like it: what has to be found out is known.
+
+    >>> packer({"b": 0, "a": [0, (0,)]})([1, 2, 3])
+    {'b': 3, 'a': [1, (2,)]}
+    """
+    made, count = _packer(structure, 0)
+    del count
+    return made
+
+
+def _packer(structure: Any, first: int) -> tuple[Callable[[Sequence[Any]], Any], int]:
+    """The function for a structure whose first leaf has this number, and the number of the leaf that follows it."""
+    if not is_nested(structure):
+        return operator.itemgetter(first), first + 1
+    makers, flat, place = [], True, first
+    for part in parts(structure):
+        flat = flat and not is_nested(part)
+        maker, place = _packer(part, place)
+        makers.append(maker)
+    kind = type(structure)
+    if flat and kind is tuple:
+        return lambda leaves: tuple(leaves[first:place]), place
+    if flat and kind is list:
+        return lambda leaves: list(leaves[first:place]), place
+    if kind is tuple:
+        return lambda leaves: tuple([make(leaves) for make in makers]), place
+    if kind is list:
+        return lambda leaves: [make(leaves) for make in makers], place
+    if kind is dict:
+        by_key = dict(zip(_sorted_keys(structure), makers, strict=True))
+        in_order = [(key, by_key[key]) for key in structure]
+        return lambda leaves: {key: make(leaves) for key, make in in_order}, place
+    return lambda leaves: like(structure, [make(leaves) for make in makers]), place
 
 
 @public("nest.map_structure", "contrib.framework.nest.map_structure")
@@ -280,41 +320,40 @@ def assert_shallow_structure(
     shallow_tree, input_tree = opened(shallow_tree, expand_composites), opened(input_tree, expand_composites)
     if not is_nested(shallow_tree):
         return
-    parts_of_message = (
-        f"shallow structure {shallow_tree!r}\ninput {input_tree!r}",
-        "an input that has at least its parts",
-    )
+
+    def told(instead: str) -> str:
+        given = f"shallow structure {shallow_tree!r}\ninput {input_tree!r}"
+        return errors.message(given, "an input that has at least its parts", instead)
+
     if not is_nested(input_tree):
         raise TypeError(
             "If shallow structure is a sequence, input must also be a sequence. "
-            f"Input has type: {type(input_tree)}.\n"
-            + errors.message(*parts_of_message, f"a structure in place of the {type(input_tree).__name__}")
+            f"Input has type: {type(input_tree)}.\n" + told(f"a structure in place of the {type(input_tree).__name__}")
         )
     mappings = isinstance(shallow_tree, collections.abc.Mapping) and isinstance(input_tree, collections.abc.Mapping)
     if check_types and not _same_types(shallow_tree, input_tree, mappings):
         raise TypeError(
             "The two structures don't have the same sequence type. "
             f"Input structure has type {type(input_tree)}, while shallow structure has type {type(shallow_tree)}.\n"
-            + errors.message(
-                *parts_of_message, f"a {type(shallow_tree).__name__} in place of the {type(input_tree).__name__}"
-            )
+            + told(f"a {type(shallow_tree).__name__} in place of the {type(input_tree).__name__}")
         )
     missing = len(parts(shallow_tree)) - len(parts(input_tree))
     if missing if check_subtrees_length else missing > 0 and not mappings:
         raise ValueError(
             f"The two structures don't have the same sequence length. Input structure has length "
             f"{len(parts(input_tree))}, while shallow structure has length {len(parts(shallow_tree))}.\n"
-            + errors.message(*parts_of_message, f"{len(parts(shallow_tree))} parts")
+            + told(f"{len(parts(shallow_tree))} parts")
         )
     absent = [key for key in shallow_tree if key not in input_tree] if mappings else []
     if absent:
         raise ValueError(
             f"The two structures don't have the same keys. Input structure has keys {list(input_tree)}, "
             f"while shallow structure has keys {list(shallow_tree)}.\n"
-            + errors.message(*parts_of_message, f"an input that has keys {absent}")
+            + told(f"an input that has keys {absent}")
         )
+    found: Any = input_tree if mappings else dict(items(input_tree))
     for key, part in items(shallow_tree):
-        inner = input_tree[key] if mappings else dict(items(input_tree))[key]
+        inner = found[key]
         assert_shallow_structure(part, inner, check_types, expand_composites, check_subtrees_length)
 
 

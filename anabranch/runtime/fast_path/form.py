@@ -130,13 +130,19 @@ class Form:
         ).issuperset([at for _, at in self.writes_at])
         """Whether all that is written comes from programs: in the shapes that it had, as the layout held after it."""
         computed.difference_update([at for _, at in self.writes_at])  # what becomes a version may be given away
-        self._may_share = not self.padded and computed.issuperset([at for at in self.fetches if at is not None])
-        """Whether all fetches are results of programs that nobody will change."""
+        computed.update(range(len(plan.feeds)))
+        self._stays = [not self.padded and at in computed for at in self.fetches]
+        """Of each fetch, whether it is a feed, or the result of a program that nobody will change."""
         self._specs = None
         self._reserves_before = None
         if is_last and not self.padded and any(program.call.slots for program in ending):
             self._specs = self._large_fetches(plan, ending)
             self._reserves_before = item if self._specs is not None else None
+        self._may_share = any(self._stays)
+        if self._specs is not None and not all(
+            [stays or at is None for stays, at in zip(self._stays, self.fetches, strict=True)]
+        ):
+            self._may_share = False  # what is copied needs its memory beforehand
 
     def _sources_of(self, places: dict[ValueKey, int], keys: Sequence[ValueKey | None]) -> list[Any]:
         for key in keys:
@@ -227,7 +233,7 @@ class Form:
                 else:
                     item.run(values, current, token)
             if shared:
-                fetched = self._results(values)
+                fetched = self._results(values, current)
             else:
                 fetched = self.collect(values, current, reserved, transaction.too_late)
             updates = self.writes_at if transaction.may_be_left else self.updates
@@ -271,12 +277,17 @@ class Form:
         except MemoryError:  # what there is no memory for is told, or, if it is too late for that, handed out as it is
             return results.owned(self.raw(values, current), None, too_late)
 
-    def _results(self, values: Sequence[Any]) -> list[Any]:
-        """The fetches, once they are there, where the programs left them."""
-        fetched = [None if at is None else values[at] for at in self.fetches]
-        for value in fetched:
-            if value is not None and hasattr(value, "block_until_ready"):
-                value.block_until_ready()
+    def _results(self, values: Sequence[Any], current: Sequence[Version]) -> list[Any]:
+        """The fetches, once they are there, where they are, or, of what may change, as copies."""
+        fetched: list[Any] = []
+        for at, stays in zip(self.fetches, self._stays, strict=True):
+            if stays:
+                value = values[at]  # type: ignore[index]
+                if hasattr(value, "block_until_ready"):
+                    value.block_until_ready()
+                fetched.append(value)
+            else:
+                fetched.append(None if at is None else own(values[at] if at >= 0 else current[~at].value))
         return fetched
 
     def raw(self, values: Sequence[Any], current: Sequence[Version]) -> list[Any]:

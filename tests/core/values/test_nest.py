@@ -88,3 +88,27 @@ def test_packing_needs_as_many_values() -> None:
         nest.pack_sequence_as([1, 2], [1])
     with pytest.raises(TypeError, match="flat_sequence 3 of type int"):
         nest.pack_sequence_as([1, 2], 3)
+
+
+@given(STRUCTURES)
+def test_a_packer_packs_like_a_structure_of_its_form(structure: object) -> None:
+    leaves = [object() for _ in nest.flatten(structure)]
+    assert nest.packer(structure)(leaves) == nest.pack_sequence_as(structure, leaves)
+
+
+def test_a_packer_keeps_types_and_the_order_of_keys() -> None:
+    structure = collections.OrderedDict([("b", Pair(0, [0])), ("a", {"d": 0, "c": ()})])
+    packed = nest.packer(structure)([1, 2, 3, 4])
+    assert packed == collections.OrderedDict([("b", Pair(3, [4])), ("a", {"d": 2, "c": ()})])
+    assert type(packed) is collections.OrderedDict
+    assert list(packed["a"]) == ["d", "c"]
+
+
+class _Unprintable:
+    def __repr__(self) -> str:
+        raise AssertionError("a value is printed for a message that nobody gets")
+
+
+def test_values_are_not_printed_where_nothing_is_wrong() -> None:
+    value = _Unprintable()
+    assert nest.flatten_up_to([0, (0,)], [value, (value,)]) == [value, value]
