@@ -125,9 +125,9 @@ class ConcreteFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The results for tensors, in the order of the function's arguments or by their names."""
-        if not kwargs and [getattr(arg, "dtype", None) for arg in args] == self._dtypes:
-            if all([type(arg) is EagerTensor for arg in args]) and not current_builder().defers:
-                return self.call_now(args)
+        plain = not kwargs and all([type(arg) is EagerTensor for arg in args])
+        if plain and [arg.dtype for arg in args] == self._dtypes and not current_builder().defers:
+            return self.call_now(args)
         tensors: list[Any] = []
         for leaf in nest.flatten(args):
             if isinstance(leaf, Tensor | np.ndarray | np.generic):

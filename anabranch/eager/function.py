@@ -233,9 +233,9 @@ class Function:
             signature = self._signature(args, kwargs)
             concrete = self._traced(signature)
             given = signature.tensors
-            if len(self._concrete) < MOST_KEYS and len(given) == len(tensors):
-                if all([a.dtype == b.dtype and a._shape == b._shape for a, b in zip(given, tensors, strict=True)]):
-                    self._concrete[whole] = concrete
+            same = [(x.dtype, x._shape) for x in given] == [(x.dtype, x._shape) for x in tensors]
+            if same and len(self._concrete) < MOST_KEYS:
+                self._concrete[whole] = concrete
             return concrete.call_now(given)
         self._traces_in_a_row = 0
         return concrete.call_now(tensors)

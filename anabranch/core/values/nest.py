@@ -348,8 +348,7 @@ def assert_shallow_structure(
     if absent:
         raise ValueError(
             f"The two structures don't have the same keys. Input structure has keys {list(input_tree)}, "
-            f"while shallow structure has keys {list(shallow_tree)}.\n"
-            + told(f"an input that has keys {absent}")
+            f"while shallow structure has keys {list(shallow_tree)}.\n" + told(f"an input that has keys {absent}")
         )
     found: Any = input_tree if mappings else dict(items(input_tree))
     for key, part in items(shallow_tree):
