@@ -23,7 +23,7 @@ from anabranch.core.graph.sparse_tensor import SparseTensor
 from anabranch.core.graphdef.import_graph import import_graph_def
 from anabranch.core.values import nest
 from anabranch.eager import recording
-from anabranch.eager.concrete_function import ConcreteFunction, results_of, spec_of, value_in_call
+from anabranch.eager.concrete_function import ConcreteFunction, results_in, results_of, spec_of, value_in_call
 from anabranch.eager.function_graph import FunctionGraph
 from anabranch.eager.graph_function import GraphFunction
 from anabranch.eager.mode import EAGER
@@ -127,13 +127,13 @@ class WrappedFunction(ConcreteFunction):
         self._variable_holder = holder
         _lift_variables(graph, holder)
         self._specs = [(argument.dtype.base, argument._shape) for argument in arguments]
+        self._dtypes = [dtype for dtype, _ in self._specs]
         self._argument_names = [argument.op.name for argument in arguments]
         self.structured_input_signature = input_signature
         effects = [leaf for leaf in nest.flatten(returned) if isinstance(leaf, Operation)]
         with graph.as_default(), recording.stopped():
             self.structured_outputs, flat, self._places = results_of(returned, graph, name)
-        self._leaves = nest.flatten(self.structured_outputs)
-        self._nested = nest.is_nested(self.structured_outputs)
+        self._results = results_in(self.structured_outputs, self._places)
         self._function = GraphFunction(graph, arguments, flat, effects, graph.captured, graph.handles)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
