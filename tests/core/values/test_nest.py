@@ -98,8 +98,8 @@ def test_a_packer_packs_like_a_structure_of_its_form(structure: object) -> None:
 
 def test_a_packer_keeps_types_and_the_order_of_keys() -> None:
     structure = collections.OrderedDict([("b", Pair(0, [0])), ("a", {"d": 0, "c": ()})])
-    packed = nest.packer(structure)([1, 2, 3, 4])
-    assert packed == collections.OrderedDict([("b", Pair(3, [4])), ("a", {"d": 2, "c": ()})])
+    packed = nest.packer(structure)([1, 2, 3])
+    assert packed == collections.OrderedDict([("b", Pair(2, [3])), ("a", {"d": 1, "c": ()})])
     assert type(packed) is collections.OrderedDict
     assert list(packed["a"]) == ["d", "c"]
 
