@@ -37,7 +37,8 @@ class DataSet:
         one_hot: without effect: labels are as they are given.
         dtype: ``tf.float32`` scales bytes to [0, 1]; ``tf.uint8`` leaves them.
         reshape: images as rows ``[n, height * width]``.
-        seed: of the shuffling; NumPy's global generator by default.
+        seed: of the shuffling; the default graph's by default. As in TensorFlow NumPy's global generator shuffles, and
+            is seeded here; without either seed it goes on where it stands.
     """
 
     def __init__(
@@ -69,7 +70,10 @@ class DataSet:
             images = images.reshape(len(images), math.prod(images.shape[1:]))
         self._images = images.astype(np.float32) * np.float32(1 / 255) if kind == tf.float32 else images
         self._labels = labels
-        self._random = None if seed is None else np.random.RandomState(seed)  # a module could not be copied
+        of_graph, of_data = tf.get_seed(seed)
+        start = of_graph if seed is None else of_data
+        if start is not None:
+            np.random.seed(start)
         self._epochs, self._position = 0, 0
 
     @property
@@ -94,7 +98,7 @@ class DataSet:
 
     def _shuffle(self) -> None:
         order = np.arange(self.num_examples)
-        (self._random or np.random).shuffle(order)
+        np.random.shuffle(order)
         self._images, self._labels = self._images[order], self._labels[order]
 
     def next_batch(
@@ -143,7 +147,7 @@ def read_data_sets(
         dtype: see :class:`DataSet`.
         reshape: see :class:`DataSet`.
         validation_size: how many training images make the validation set.
-        seed: of the shuffling.
+        seed: see :class:`DataSet`.
         source_url: without effect: nothing is downloaded.
 
     Raises:

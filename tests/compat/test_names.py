@@ -293,6 +293,22 @@ def test_data_sets_can_be_copied(digits: Path, seed: int | None) -> None:
     assert sorted(copied.train.next_batch(10)[1].tolist()) == list(range(10))
 
 
+@pytest.mark.parametrize(("of_graph", "seed", "start"), [(5, None, 5), (None, 3, 3), (5, 3, 3), (None, None, 8)])
+def test_batches_are_shuffled_by_numpys_generator(
+    digits: Path, of_graph: int | None, seed: int | None, start: int
+) -> None:
+    """As TensorFlow does, which seeds NumPy with the graph's seed or the set's own."""
+    np.random.seed(8)
+    with tf.Graph().as_default():
+        tf.set_random_seed(of_graph)
+        train = mnist.read_data_sets(str(digits), validation_size=0, seed=seed).train
+    order = np.arange(10)
+    generator = np.random.RandomState(start)
+    generator.shuffle(order)
+    assert train.next_batch(10)[1].tolist() == order.tolist()
+    assert np.random.randint(1000) == generator.randint(1000)
+
+
 def test_batches_cover_an_epoch(digits: Path) -> None:
     train = mnist.read_data_sets(str(digits), validation_size=0, seed=3).train
     seen = [train.next_batch(4)[1] for _ in range(3)]
