@@ -12,6 +12,7 @@ If a TensorFlow is installed, :func:`install` refuses, since a program that mean
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import importlib.machinery
 import importlib.util
@@ -23,6 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import anabranch
+from anabranch import _public
 from anabranch.compat import absent_libraries, internals, versions
 from anabranch.core import errors
 from anabranch.core.contract import api
@@ -75,7 +77,7 @@ class Facade(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
-            names = [item for item in dir(self) if not item.startswith("_")]
+            names = _starred(below(self.__name__), [item for item in dir(self) if not item.startswith("_")])
             if below(self.__name__):
                 return names
             return [*names, *(library for library in absent_libraries.LIBRARIES if "." not in library)]
@@ -114,6 +116,22 @@ class Facade(types.ModuleType):
     def __dir__(self) -> list[str]:
         return sorted({*_found(self), *listing(below(self.__name__))})
 
+
+def _starred(path: str, names: list[str]) -> list[str]:
+    """What ``from MODULE import *`` takes of a module's names: nothing that hides a module or a built-in of Python."""
+    if path == "contrib":
+        return [name for name in names if name not in _IMPORTED_ALONE]
+    if internals.places(path) is None or not path:
+        return names
+    numbers = _OF_NUMBERS if path == "python.ops.math_ops" else ()
+    return [name for name in names if name in numbers or not hasattr(builtins, name)]
+
+
+_IMPORTED_ALONE = ("all_reduce", "gan", "linalg", "nccl", "nearest_neighbor", "random", "text")
+"""Libraries of contrib that TensorFlow's package does not import itself."""
+
+_OF_NUMBERS = ("abs", "complex", "pow", "range", "round")
+"""Built-ins that have a counterpart in TensorFlow's module of mathematics, under their name."""
 
 _complete: weakref.WeakSet[Facade] = weakref.WeakSet()
 """Modules whose dictionary has all that they list."""
@@ -221,7 +239,9 @@ def listing(module: str) -> list[str]:
     names: set[str] = set()
     for place in internals.places(module) or ():
         if not place.startswith(("=", "@", "!")):
-            names.update(api.namespace("" if place == "top" else place))
+            space = "" if place == "top" else place
+            named = {name for name in dir(namespace(space)) if not name.startswith("_")}
+            names.update(name for name in named if not _public.is_namespace(f"{space}.{name}".strip(".")))
     return sorted(names)
 
 

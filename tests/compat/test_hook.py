@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import importlib.util
 import pydoc
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,19 @@ def test_star_imports(tf: Any) -> None:
     exec("from tensorflow.python.ops.math_ops import *\nfrom tensorflow import *", names)
     assert names["matmul"] is anabranch.matmul
     assert "nn" in names
+
+
+def test_star_imports_hide_nothing_of_python(tf: Any) -> None:
+    """`random` of a program that says `from tensorflow.contrib import *` stays Python's."""
+    names: dict[str, Any] = {"random": None}
+    exec("from tensorflow.contrib import *", names)
+    assert names["random"] is None
+    assert names["slim"] is tf.contrib.slim
+    for module in ("ops.array_ops", "framework.ops", "platform.flags"):
+        names = {}
+        exec(f"from tensorflow.python.{module} import *", names)
+        assert not [name for name in names if not name.startswith("_") and hasattr(builtins, name)]
+        assert not [name for name, value in names.items() if isinstance(value, types.ModuleType)]
 
 
 def test_functions_are_found_by_their_paths(tf: Any) -> None:
