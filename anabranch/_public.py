@@ -162,12 +162,6 @@ def find(name: str) -> Any:
     return _resolve("", name)
 
 
-def is_namespace(name: str) -> bool:
-    """Whether ``tf.<name>`` holds names."""
-    _load()
-    return name in _ALIASES or name in _HOMES or name in _namespaces()
-
-
 def listing() -> list[str]:
     """Names of the public interface at the top."""
     return sorted({*_listing(""), "__version__", "__doc__", "__name__", "__path__"})

@@ -24,7 +24,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import anabranch
-from anabranch import _public
 from anabranch.compat import absent_libraries, internals, versions
 from anabranch.core import errors
 from anabranch.core.contract import api
@@ -240,8 +239,8 @@ def listing(module: str) -> list[str]:
     for place in internals.places(module) or ():
         if not place.startswith(("=", "@", "!")):
             space = "" if place == "top" else place
-            named = {name for name in dir(namespace(space)) if not name.startswith("_")}
-            names.update(name for name in named if not _public.is_namespace(f"{space}.{name}".strip(".")))
+            dir(namespace(space))  # which loads what it holds
+            names.update(api.namespace(space))
     return sorted(names)
 
 
