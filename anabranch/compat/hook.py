@@ -240,7 +240,8 @@ def listing(module: str) -> list[str]:
         if not place.startswith(("=", "@", "!")):
             space = "" if place == "top" else place
             dir(namespace(space))  # which loads what it holds
-            names.update(api.namespace(space))
+            published = api.namespace(space).items()
+            names.update(name for name, value in published if not isinstance(value, types.ModuleType))
     return sorted(names)
 
 
