@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ DISPLAY = "anabranch-display"
 """The name scope of equations that only prepare what a failed check shows."""
 OPEN = np.int32(PASSED)
 """The gate of a program that nothing is before."""
+MOST_ONCE = 1024
+"""Functions whose traces are kept for the next call that is alike."""
 
 
 class Check(NamedTuple):
@@ -33,6 +36,16 @@ class Check(NamedTuple):
     op: Any
     inner: tuple[CheckRecord, ...] = ()
     """The checks inside a body of ``op``: the payload is the number of the one that failed, and their payloads."""
+
+
+@functools.lru_cache(MOST_ONCE)
+def _traced_once(function: Callable[..., Any], fixed: tuple[Any, ...]) -> Any:
+    """``function(jax.numpy, *fixed, *arrays)`` as a function of arrays, of which JAX traces and lowers the first of all
+    calls that are alike: the others are a call in the program, which XLA inlines. Each operator of tracers takes some
+    0.1 ms.
+    """
+    jax = engine.jax()
+    return jax.jit(functools.partial(function, jax.numpy, *fixed))
 
 
 class TraceContext(kernels.KernelContext):
@@ -72,6 +85,9 @@ class TraceContext(kernels.KernelContext):
             return new
         self.selected.append(self.xp.where(self.ok, new, old))
         return self.selected[-1]
+
+    def once(self, function: Callable[..., Any], fixed: tuple[Any, ...], *arrays: Any) -> Any:
+        return _traced_once(function, fixed)(*arrays)
 
     def apart(self, value: Any) -> Any:
         return elementwise_chains.apart(value) if self.platform == "cpu" else self.lax.optimization_barrier(value)

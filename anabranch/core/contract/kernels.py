@@ -68,6 +68,16 @@ class KernelContext:
         """
         return new
 
+    def once(self, function: Callable[..., Any], fixed: tuple[Any, ...], *arrays: Any) -> Any:
+        """``function(xp, *fixed, *arrays)``, which a compiler reads once for all calls that are alike.
+
+        Args:
+            function: a function of a module, which computes and does nothing else.
+            fixed: hashable values by which calls are told apart.
+            *arrays: arrays and numbers, or tuples and lists of them.
+        """
+        return function(self.xp, *fixed, *arrays)
+
     def apart(self, value: Any) -> Any:
         """``value``, computed once: a compiler would compute it again in each op that takes it, to save memory."""
         return value

@@ -32,7 +32,7 @@ class RandomWords:
             size += -size % 4
             first = self._position // 4
             counter = [first & 0xFFFFFFFF, first >> 32, self.seed2 & 0xFFFFFFFF, (self.seed2 >> 32) & 0xFFFFFFFF]
-            words = philox.words(np, (self._key, np.array(counter, np.uint32)), size).astype(np.int64)
+            words = philox.host_words((self._key, np.array(counter, np.uint32)), size).astype(np.int64)
             self._block = np.concatenate([self._block[self._next :], words])
             self._next = 0
             self._position += size

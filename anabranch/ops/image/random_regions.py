@@ -34,7 +34,7 @@ class _Words:
         """The next word."""
         if not self._words:
             key, counter = self._stream
-            self._words = philox.words(np, self._stream, self._size)[::-1].tolist()
+            self._words = philox.host_words(self._stream, self._size)[::-1].tolist()
             start = int(counter[0]) | int(counter[1]) << 32 | int(counter[2]) << 64 | int(counter[3]) << 96
             start += self._size // 4
             self._stream = key, np.array([start >> (32 * i) & 0xFFFFFFFF for i in range(4)], np.uint32)
@@ -252,7 +252,7 @@ class StatelessSampleDistortedBoundingBox(Op):
         ctx.check(
             np.shape(seed) == (2,), errors.InvalidArgumentError, f"seed must have shape [2], not {list(np.shape(seed))}"
         )
-        return _sampled(ctx, philox.stream_of_seed(np, seed), size, boxes, float(least), attrs)
+        return _sampled(ctx, philox.stream_of_seed(ctx, seed), size, boxes, float(least), attrs)
 
 
 # ------------------------------------------------------------------------------------------------------------ glimpses

@@ -101,7 +101,7 @@ def _check_range(ctx: Any, attrs: Any, size: int) -> bool:
 def _words(ctx: Any, stream: Any, places: Any) -> Any:
     """The stream's words (uint32) at places (uint64)."""
     xp = ctx.xp
-    a, b, c, d = philox.blocks(xp, stream, places >> np.uint64(2))
+    a, b, c, d = philox.blocks(ctx, stream, places >> np.uint64(2))
     lane = places & np.uint64(3)
     return xp.where(lane < 2, xp.where(lane == 0, a, b), xp.where(lane == 2, c, d))
 
@@ -111,10 +111,10 @@ def _pairs(ctx: Any, stream: Any, places: Any) -> tuple[Any, Any]:
     xp = ctx.xp
     if ctx.host and places.size > 1 and not int(places[0]) & 1:  # places in a row, from an even one on: whole blocks
         number = (places.size + 1) // 2
-        blocks = philox.blocks(xp, stream, (places[0] >> np.uint64(1)) + np.arange(number, dtype=np.uint64))
+        blocks = philox.blocks(ctx, stream, (places[0] >> np.uint64(1)) + np.arange(number, dtype=np.uint64))
         words = np.stack(blocks, 1).reshape(-1, 2)[: places.size]
         return words[:, 0], words[:, 1]
-    a, b, c, d = philox.blocks(xp, stream, places >> np.uint64(1))
+    a, b, c, d = philox.blocks(ctx, stream, places >> np.uint64(1))
     even = (places & np.uint64(1)) == 0
     return xp.where(even, a, c), xp.where(even, b, d)
 

@@ -35,7 +35,7 @@ class _Words:
         """The next word."""
         if not self._words:
             counter = np.array([self._blocks & 0xFFFFFFFF, self._blocks >> 32, 0, 0], np.uint32)
-            self._words = philox.words(np, (self._key, counter), 4 * _BLOCK)[::-1].tolist()
+            self._words = philox.host_words((self._key, counter), 4 * _BLOCK)[::-1].tolist()
             self._blocks += _BLOCK
         return self._words.pop()
 

@@ -52,7 +52,7 @@ def _drawn(ctx: Any, stream: Any, parameters: list[Any], dims: tuple[int, ...], 
     last = xp.clip((high - mean) / width, -_WIDEST, _WIDEST)
     mirrored = first > 0
     first, last = xp.where(mirrored, -last, first), xp.where(mirrored, -first, last)
-    drawn = philox.float64(xp, *philox.pairs(xp, stream, count), philox.reinterpret(ctx)).reshape(dims)
+    drawn = philox.float64(xp, *philox.pairs(ctx, stream, count), philox.reinterpret(ctx)).reshape(dims)
     start, stop = _below(ctx, first), _below(ctx, last)
     probability = start + drawn * (stop - start)
     near = numerics.inverse_normal(xp, probability - 0.5, xp.minimum(probability, 1.0 - probability))

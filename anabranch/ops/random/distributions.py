@@ -31,7 +31,7 @@ def uniform(ctx: Any, stream: Stream, count: int, dtype: np.dtype) -> Any:
     """``count`` uniform numbers in [0, 1) of ``dtype``."""
     xp, view = ctx.xp, philox.reinterpret(ctx)
     if dtype == np.float64:
-        return philox.float64(xp, *philox.pairs(xp, stream, count), view)
+        return philox.float64(xp, *philox.pairs(ctx, stream, count), view)
     if dtype == np.float32 and ctx.host and count > MOST_AT_ONCE:
         return _host_uniform(stream, count)
     bits = philox.kept_words(ctx, stream, count)
@@ -67,7 +67,7 @@ def unsigned(ctx: Any, stream: Stream, count: int, wide: bool) -> Any:
     """``count`` integers of 32 bits, or of 64 if ``wide``."""
     if not wide:
         return philox.kept_words(ctx, stream, count)
-    low, high = philox.pairs(ctx.xp, stream, count)
+    low, high = philox.pairs(ctx, stream, count)
     return low.astype(np.uint64) | (high.astype(np.uint64) << np.uint64(32))
 
 
@@ -105,7 +105,7 @@ def _box_muller(ctx: Any, first: Any, second: Any, real: Any, rows: bool = False
 def uniform_pairs(ctx: Any, stream: Stream, offsets: Any) -> tuple[Any, Any]:
     """The two uniform float64 numbers of each block at ``offsets``."""
     xp, view = ctx.xp, philox.reinterpret(ctx)
-    a, b, c, d = philox.blocks(xp, stream, offsets)
+    a, b, c, d = philox.blocks(ctx, stream, offsets)
     return philox.float64(xp, a, b, view), philox.float64(xp, c, d, view)
 
 
@@ -123,7 +123,7 @@ def _host_normals(ctx: Any, stream: Stream, offsets: Any, double: bool) -> Any:
         _store_rows(*_normal_rows(*philox.rows_at(stream, offsets.reshape(-1))), drawn)
         return drawn.reshape(*offsets.shape, 4)
     view = philox.reinterpret(ctx)
-    a, b, c, d = (philox.float32(np, word, view) for word in philox.blocks(np, stream, offsets))
+    a, b, c, d = (philox.float32(np, word, view) for word in philox.host_blocks(stream, offsets))
     return np.stack((*_box_muller(ctx, a, b, np.float32), *_box_muller(ctx, c, d, np.float32)), axis=-1)
 
 
@@ -159,7 +159,7 @@ def _normals_at(ctx: Any, stream: Stream, offsets: Any, lane: Any, double: bool)
     if double:
         sine, cosine = normal_pairs(ctx, stream, offsets)
     else:
-        a, b, c, d = philox.blocks(xp, stream, offsets)
+        a, b, c, d = philox.blocks(ctx, stream, offsets)
         first = philox.float32(xp, xp.where(lane < 2, a, c), view)
         sine, cosine = _box_muller(ctx, first, philox.float32(xp, xp.where(lane < 2, b, d), view), np.float32)
     return xp.where((lane & np.uint32(1)) == 0, sine, cosine)
@@ -218,7 +218,7 @@ def _block_normals(ctx: Any, stream: Stream, offsets: Any, double: bool, exact: 
         return drawn, drawn
     xp, view = ctx.xp, philox.reinterpret(ctx)
     # Kept as numbers, not as words: XLA would turn 2 pi (x - 1) into 2 pi x - 2 pi, whose rounding is another.
-    a, b, c, d = kept(ctx, stream, *[philox.float32(xp, word, view) for word in philox.blocks(xp, stream, offsets)])
+    a, b, c, d = kept(ctx, stream, *[philox.float32(xp, word, view) for word in philox.blocks(ctx, stream, offsets)])
     drawn = (*_box_muller(ctx, a, b, np.float32, True), *_box_muller(ctx, c, d, np.float32, True))
     return drawn, _exactly(xp, a, b, c, d) if exact else drawn
 
@@ -308,7 +308,7 @@ def _search_on_host(
         distance -= 2
         close = np.flatnonzero(np.abs(distance, out=distance) < _CLOSE) if not double else ()
         for place in close:
-            words = philox.blocks(np, stream, offsets.reshape(-1)[place // 4 : place // 4 + 1])
+            words = philox.host_blocks(stream, offsets.reshape(-1)[place // 4 : place // 4 + 1])
             uniforms = [philox.float32(np, word, philox.reinterpret(ctx)) for word in words]
             accepted.reshape(-1)[place] = abs(_exactly(np, *uniforms)[place % 4][0]) < 2.0
         by_candidate = np.ascontiguousarray(accepted.T)  # NumPy is slow along dimensions as short as a group's
@@ -353,7 +353,7 @@ def categories(ctx: Any, stream: Stream, logits: Any, samples: int, dtype: np.dt
     finite = xp.isfinite(wide)
     top = xp.max(xp.where(finite, wide, -np.inf), axis=1, keepdims=True)
     weights = xp.where(finite, xp.exp(wide - top), 0.0)
-    bits = philox.pairs(xp, stream, rows * samples)
+    bits = philox.pairs(ctx, stream, rows * samples)
     uniform = philox.float64(xp, *bits, view).reshape(rows, samples)
     # The first class whose cumulated weight exceeds the drawn one.
     if ctx.host:

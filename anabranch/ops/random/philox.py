@@ -32,10 +32,20 @@ def _product(xp: Any, value: Any, factor: int) -> tuple[Any, Any]:
     return (wide >> np.uint64(32)).astype(np.uint32), wide.astype(np.uint32)
 
 
-def blocks(xp: Any, philox: tuple[Any, Any], offsets: Any) -> list[Any]:
+def blocks(ctx: Any, philox: tuple[Any, Any], offsets: Any) -> list[Any]:
     """The four uint32 words of the blocks at ``offsets`` (uint64) after the stream's counter, each like ``offsets``."""
-    if xp is np:
-        return (_few_blocks if np.size(offsets) <= FEW else _many_blocks)(philox, np.asarray(offsets))
+    if ctx.host:
+        return host_blocks(philox, offsets)
+    return list(ctx.once(_blocks, (), philox, offsets))
+
+
+def host_blocks(philox: tuple[Any, Any], offsets: Any) -> list[Any]:
+    """The same on the host."""
+    return (_few_blocks if np.size(offsets) <= FEW else _many_blocks)(philox, np.asarray(offsets))
+
+
+def _blocks(xp: Any, philox: tuple[Any, Any], offsets: Any) -> list[Any]:
+    """The same under XLA, which is long to trace: whoever calls it has it traced once for all calls that are alike."""
     key, counter = philox
     low = _wide(xp, counter[0]) | (_wide(xp, counter[1]) << np.uint64(32))
     high = _wide(xp, counter[2]) | (_wide(xp, counter[3]) << np.uint64(32))
@@ -179,14 +189,21 @@ def join(first: np.ndarray, second: np.ndarray, words: np.ndarray) -> None:
     pairs[:, 0], pairs[:, 1] = first
 
 
-def words(xp: Any, philox: tuple[Any, Any], count: int) -> Any:
+def words(ctx: Any, philox: tuple[Any, Any], count: int) -> Any:
     """The first ``count`` words of the stream, in order, as uint32 ``[count]``."""
-    if xp is np:
-        return _host_words(philox, -(-count // 4))[:count]
+    return host_words(philox, count) if ctx.host else ctx.once(_words, (count,), philox)
+
+
+def host_words(philox: tuple[Any, Any], count: int) -> np.ndarray:
+    """The same on the host."""
+    return _words_of_blocks(philox, -(-count // 4))[:count]
+
+
+def _words(xp: Any, count: int, philox: tuple[Any, Any]) -> Any:
     # Under XLA each element makes its block anew and keeps one word. Joining the words of blocks would do the same, as
     # XLA pulls the generator into the concatenation, but with a branch for each element: ten times slower on a CPU.
     place = xp.arange(count, dtype=np.uint64)
-    a, b, c, d = blocks(xp, philox, place >> np.uint64(2))
+    a, b, c, d = _blocks(xp, philox, place >> np.uint64(2))
     lane = place.astype(np.uint32) & np.uint32(3)
     return xp.where(lane < 2, xp.where(lane == 0, a, b), xp.where(lane == 2, c, d))
 
@@ -200,26 +217,35 @@ def kept_words(ctx: Any, philox: tuple[Any, Any], count: int) -> Any:
 
     Two words are one integer in memory: so a block is made twice, and not four times.
     """
-    xp = ctx.xp
     if ctx.host or ctx.platform != "cpu" or ctx.recorder is not None or count < LEAST_KEPT:
-        return words(xp, philox, count)
-    first, second = pairs(xp, philox, -(-count // 2))
-    both = first.astype(np.uint64) | second.astype(np.uint64) << np.uint64(32)
+        return words(ctx, philox, count)
+    both = ctx.once(_joined_pairs, (-(-count // 2),), philox)
     return ctx.lax.bitcast_convert_type(ctx.apart(both), np.uint32).reshape(-1)[:count]
 
 
-def pairs(xp: Any, philox: tuple[Any, Any], count: int) -> tuple[Any, Any]:
+def _joined_pairs(xp: Any, count: int, philox: tuple[Any, Any]) -> Any:
+    """The first ``2 * count`` words of the stream as ``count`` integers of 64 bits."""
+    first, second = _pairs(xp, count, philox)
+    return first.astype(np.uint64) | second.astype(np.uint64) << np.uint64(32)
+
+
+def pairs(ctx: Any, philox: tuple[Any, Any], count: int) -> tuple[Any, Any]:
     """The first ``2 * count`` words of the stream as ``count`` pairs: first words, second words."""
-    if xp is np:
-        words = _host_words(philox, -(-count // 2)).reshape(-1, 2)[:count]
+    if ctx.host:
+        words = _words_of_blocks(philox, -(-count // 2)).reshape(-1, 2)[:count]
         return words[:, 0], words[:, 1]
+    first, second = ctx.once(_pairs, (count,), philox)
+    return first, second
+
+
+def _pairs(xp: Any, count: int, philox: tuple[Any, Any]) -> tuple[Any, Any]:
     place = xp.arange(count, dtype=np.uint64)
-    a, b, c, d = blocks(xp, philox, place >> np.uint64(1))
+    a, b, c, d = _blocks(xp, philox, place >> np.uint64(1))
     even = (place.astype(np.uint32) & np.uint32(1)) == 0
     return xp.where(even, a, c), xp.where(even, b, d)
 
 
-def _host_words(philox: tuple[Any, Any], number: int) -> np.ndarray:
+def _words_of_blocks(philox: tuple[Any, Any], number: int) -> np.ndarray:
     """The words of the first blocks, in order."""
     if number <= FEW:
         return np.array(_few_words(philox, range(number)), np.uint32)
@@ -229,13 +255,14 @@ def _host_words(philox: tuple[Any, Any], number: int) -> np.ndarray:
     return words
 
 
-def stream_of_seed(xp: Any, seed: Any) -> tuple[Any, Any]:
+def stream_of_seed(ctx: Any, seed: Any) -> tuple[Any, Any]:
     """The stream of a stateless op's seed, two integers: they are mixed, so that near seeds give far streams."""
+    xp = ctx.xp
     halves = xp.asarray(seed).astype(np.int64).astype(np.uint64)
     low, high = halves.astype(np.uint32), (halves >> np.uint64(32)).astype(np.uint32)
     key = np.array([_MIX_0, _MIX_1], np.uint32)
     counter = (low[0], high[0], low[1], high[1])
-    a, b, c, d = (word[0] for word in blocks(xp, (key, counter), np.zeros(1, np.uint64)))
+    a, b, c, d = (word[0] for word in blocks(ctx, (key, counter), np.zeros(1, np.uint64)))
     return (a, b), (np.uint32(0), np.uint32(0), c, d)
 
 

@@ -74,7 +74,7 @@ class Draw:
         """The numbers of ``count`` calls, each ``blocks`` behind the one before, stacked."""
         number = (self._count + 3) >> 2
         offsets = np.arange(count, dtype=np.uint64)[:, None] * np.uint64(blocks) + np.arange(number, dtype=np.uint64)
-        words = np.stack(philox.blocks(np, philox.stream_at(key, place), offsets), axis=-1).reshape(count, -1)
+        words = np.stack(philox.host_blocks(philox.stream_at(key, place), offsets), axis=-1).reshape(count, -1)
         return np.asarray(self._of_array(words[:, : self._count]).reshape(count, *self._dims))
 
 

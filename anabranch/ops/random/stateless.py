@@ -38,7 +38,7 @@ def stream_of(ctx: Any, seed: Any) -> Any:
     ctx.check(
         seed.shape == (2,), errors.InvalidArgumentError, f"seed must have shape [2], not {shapes.show(seed.shape)}"
     )
-    return philox.stream_of_seed(ctx.xp, seed if seed.shape == (2,) else np.zeros(2, np.int64))
+    return philox.stream_of_seed(ctx, seed if seed.shape == (2,) else np.zeros(2, np.int64))
 
 
 def _define(name: str, doc: str, draw: Callable[..., Any], dtypes: str, default: str | None, bounds: str = "") -> None:

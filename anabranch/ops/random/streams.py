@@ -189,7 +189,7 @@ class RandomShuffle(Op):
         if value.ndim == 0 or value.shape[0] <= 1:
             return value.copy() if ctx.host else value
         count = value.shape[0]
-        return value[shuffled_order(ctx, philox.words(ctx.xp, ctx.philox, count), count)]
+        return value[shuffled_order(ctx, philox.words(ctx, ctx.philox, count), count)]
 
     def gradient(op, grad):
         raise LookupError(

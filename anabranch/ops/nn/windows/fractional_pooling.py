@@ -68,13 +68,13 @@ def _starts(ctx: Any, stream: Any, size: int, out: int, pseudo_random: bool) -> 
     if pseudo_random:
         ratio = size / out
         most = min((least + 2) / ratio - 1, (size + 1 - least) / ratio - (out - 1))
-        first, second, _, _ = philox.blocks(xp, stream, np.zeros(1, np.uint64))
+        first, second, _, _ = philox.blocks(ctx, stream, np.zeros(1, np.uint64))
         drawn = philox.float64(xp, first, second, philox.reinterpret(ctx))[0] * most
         inner = xp.ceil(ratio * (np.arange(1, out) + drawn)).astype(np.int64) - 1
         return xp.concatenate([np.zeros(1, np.int64), inner, np.full(1, size, np.int64)])
     sizes = np.full(out, least, np.int64)
     sizes[: size % out] += 1
-    order = shuffled_order(ctx, philox.words(xp, stream, out), out)
+    order = shuffled_order(ctx, philox.words(ctx, stream, out), out)
     return xp.concatenate([np.zeros(1, np.int64), xp.cumsum(xp.asarray(sizes)[order])])
 
 
