@@ -79,6 +79,7 @@ math_ops linalg_ops check_ops special_math_ops clip_ops numerics: top {_OPS} @co
 control_flow_util: @compat.internal.control_flow_contexts
 collective_ops: @compat.internal.distribution
 functional_ops: @compat.internal.functional_ops top =generated
+gen_functional_ops: @compat.internal.functional_ops =generated
 inplace_ops: @ops.array.public_inplace
 ragged.ragged_tensor ragged.ragged_tensor_value: top ragged
 ragged.ragged_factory_ops ragged.ragged_array_ops ragged.ragged_math_ops: ragged top

@@ -11,6 +11,7 @@ from typing import Any
 
 import anabranch as tf
 from anabranch.core import errors
+from anabranch.core.protos import graph_pb2
 
 
 def _listed(results: Any) -> list[Any]:
@@ -194,6 +195,127 @@ def remote_call(args: Sequence[Any], Tout: Any, f: Callable[..., Any], target: A
             )
         )
     return results
+
+
+# ----------------------------------------------------------------------------------------------------------- gradients
+def Gradient(inputs: Sequence[Any], f: Callable[..., Any], name: str | None = None) -> list[Any]:
+    """The gradients of a function's arguments, of the shapes of the arguments.
+
+    Args:
+        inputs: the arguments of ``f``, then the gradients of its results.
+        f: a function made by ``tf.Defun``.
+        name: name scope.
+    """
+    tensors = [tf.convert_to_tensor(one) for one in inputs]
+    with tf.name_scope(name, "SymbolicGradient", tensors):
+        declared = getattr(f, "declared_input_types", None)
+        count = len(declared) if declared is not None else len(tensors) // 2
+        arguments = [tf.identity(one) for one in tensors[:count]]
+        results = _listed(f(*arguments))
+        if count + len(results) != len(tensors):
+            raise ValueError(
+                errors.message(
+                    f"{len(tensors)} inputs for a function of {count} arguments and {len(results)} results",
+                    f"{count + len(results)} inputs: the arguments, and a gradient for each result",
+                    "functional_ops.Gradient([x, dy], f)",
+                )
+            )
+        slopes = tf.gradients(results, arguments, grad_ys=tensors[count:])
+        return [
+            tf.zeros_like(one) if slope is None else tf.convert_to_tensor(slope)
+            for one, slope in zip(arguments, slopes, strict=True)
+        ]
+
+
+def symbolic_gradient(input: Sequence[Any], Tout: Sequence[Any], f: Callable[..., Any], name: str | None = None) -> Any:
+    """Like :func:`Gradient`; ``Tout`` are the dtypes of the gradients."""
+    slopes = Gradient(input, f, name)
+    wanted = [tf.as_dtype(kind).base_dtype for kind in Tout]
+    if [slope.dtype.base_dtype for slope in slopes] != wanted:
+        given = [slope.dtype.name for slope in slopes]
+        raise TypeError(errors.message(f"gradients of {given}", f"{[kind.name for kind in wanted]}", f"Tout={given}"))
+    return slopes
+
+
+_symbolic_gradient = symbolic_gradient
+
+
+# ------------------------------------------------------------------------------------------- functions of a definition
+def _from_definition(fdef: Any, grad_func: Any = None) -> Any:
+    """A function of graphs that does what a FunctionDef says.
+
+    Args:
+        fdef: the FunctionDef; functions that it calls must be known where it is called.
+        grad_func: a function made by ``tf.Defun`` that is its gradient.
+    """
+    own = graph_pb2.FunctionDef.FromString(fdef.SerializeToString())
+    signature = own.signature
+
+    def body(*arguments: Any) -> Any:
+        graph_def = graph_pb2.GraphDef()
+        graph_def.versions.producer = 26
+        graph_def.library.function.add().CopyFrom(own)
+        names = []
+        for argument, spec in zip(arguments, signature.input_arg, strict=True):
+            node = graph_def.node.add(name=f"{spec.name}_given", op="Placeholder")
+            node.attr["dtype"].type = argument.dtype.base_dtype.as_datatype_enum
+            names.append(node.name)
+        graph_def.node.add(name="call", op=signature.name, input=names)
+        results = tf.import_graph_def(
+            graph_def,
+            dict(zip(names, arguments, strict=True)),
+            [f"call:{i}" for i in range(len(signature.output_arg))],
+            name="",
+        )
+        return tuple(results)
+
+    types = [spec.type for spec in signature.input_arg]
+    return tf.Defun(*types, func_name=signature.name, grad_func=grad_func)(body)
+
+
+def _from_library(lib: Any) -> Any:
+    """The functions of a FunctionDefLibrary, each with its gradient if that is there."""
+    definitions = {fdef.signature.name: fdef for fdef in lib.function}
+    gradient_of = {pair.function_name: pair.gradient_func for pair in lib.gradient}
+    made: dict[str, Any] = {}
+
+    def make(name: str) -> Any:
+        if name not in made:
+            gradient = gradient_of.get(name)
+            if gradient is not None and gradient not in definitions:
+                raise ValueError(
+                    f"FunctionDefLibrary missing '{gradient}' FunctionDef\n"
+                    + errors.message(f"{gradient!r} as the gradient of {name!r}", "a function of the library", "add it")
+                )
+            made[name] = _from_definition(definitions[name], None if gradient is None else make(gradient))
+        return made[name]
+
+    for name in gradient_of:
+        if name not in definitions:
+            raise ValueError(
+                f"FunctionDefLibrary missing '{name}' FunctionDef\n"
+                + errors.message(f"a gradient of {name!r}", "a function of the library", "add it")
+            )
+    return [make(name) for name in definitions]
+
+
+def _parse_kwargs_as_attrs(func_name: str, **kwargs: Any) -> dict[str, Any]:
+    """The attributes that ``noinline=``, ``compiled=`` and ``separate_compiled_gradients=`` of a function stand for."""
+    attrs = {}
+    noinline = kwargs.pop("noinline", None)
+    if noinline is not None:
+        attrs["_noinline"] = tf.AttrValue(b=bool(noinline))
+    compiled, separate = kwargs.pop("compiled", None), kwargs.pop("separate_compiled_gradients", None)
+    if compiled is not None:
+        attrs["_XlaCompile"] = tf.AttrValue(b=bool(compiled))
+        attrs["_XlaSeparateCompiledGradients"] = tf.AttrValue(b=bool(separate))
+        attrs["_XlaScope"] = tf.AttrValue(s=f"function_{func_name}".encode())
+    if kwargs:
+        raise ValueError(
+            f"Unknown keyword arguments: {kwargs.keys()}\n"
+            + errors.message(f"{', '.join(kwargs)}=", "noinline, compiled or separate_compiled_gradients", "noinline=")
+        )
+    return attrs
 
 
 # ------------------------------------------------------------------------------- functions whose body is being built

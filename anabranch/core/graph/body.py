@@ -63,6 +63,8 @@ class Body:
         """Whether it is a branch or the body or condition of a loop, which ``tf.control_dependencies(None)`` leaves."""
         self.of_loop = False
         """Whether it is the body or condition of a loop."""
+        self.copies: dict[Operation, Operation] | None = None
+        """Of a function that captures by value: operations from outside -> what computes the same in it."""
         self.free = False
         """Whether it is held by an op that has run, and not by one of the graph."""
         self.created = 0
@@ -73,6 +75,8 @@ class Body:
         """The library function that the body was read from."""
         self.state_as_read: tuple[Any, ...] | None = None
         """What the body was like when it was read; see `function_def.is_as_read`."""
+        self.library_name = ""
+        """The name that it asks for in a graph's library: that of the function which a program defined."""
         self.function_name: str | None = None
         """Name of the body in a graph's library, once it was written."""
 
@@ -142,6 +146,8 @@ class Body:
                     at=tensor.op.user_site,
                 )
             )
+        if self.copies is not None:
+            return self._copied(tensor.op)._outputs[tensor.value_index]
         outer = self.parent.capture(tensor)
         if not self.by_value and is_transparent_read(outer.op):
             outer = outer.op._inputs[0]
@@ -166,6 +172,32 @@ class Body:
         if tensor.op.body is not self.parent and tensor.op.body.encloses(self):
             self.captures[tensor] = captured
         return captured
+
+    def _copied(self, op: Operation) -> Operation:
+        """An operation of this body that computes what one from outside does, with copies of all that leads to it."""
+        assert self.copies is not None
+        copy = self.copies.get(op)
+        if copy is None:
+            if op.body is self:
+                return op
+            fed = op.definition.effect.kind == "feed"
+            if fed or op.definition.is_stateful or any(isinstance(value, Body) for value in op._attrs.values()):
+                what = "placeholder" if fed else "stateful node"
+                raise ValueError(
+                    f"Cannot capture a {what} (name:{op.name}, type:{op.type}) by value.\n"
+                    + errors.message(
+                        f"{op.name!r}, which a function uses that captures by value",
+                        "what is computed from constants",
+                        "pass it as an argument, or capture_by_value=False",
+                        at=op.user_site,
+                    )
+                )
+            graph = self.graph
+            with graph.building(self), graph.control_dependencies(None):
+                inputs = [self._copied(tensor.op)._outputs[tensor.value_index] for tensor in op._inputs]
+                copy = graph._create(op.definition, inputs, op._attrs, op.name.rpartition("/")[2])
+            self.copies[op] = copy
+        return copy
 
     def _words_of_loops(self, tensor: Tensor, user: str) -> str:
         """TensorFlow's line about a tensor of a loop that is used outside it; none if it is of a branch."""

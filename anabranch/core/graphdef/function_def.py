@@ -85,7 +85,7 @@ def function_name(body: Body) -> str:
     with graph._lock:
         name = body.function_name
         if name is None or name in graph._functions:
-            base = name = re.sub(r"[^A-Za-z0-9_]", "_", body.name) or "body"
+            base = name = re.sub(r"[^A-Za-z0-9_]", "_", body.library_name or body.name) or "body"
             count = 0
             while name in graph._functions or graph._function_names.get(name, body) is not body:
                 count += 1

@@ -40,6 +40,8 @@ class Defun:
         out_names: names of the results.
         shape_func: function of the call's operation that returns the shape of each result.
         noinline: whether other programs may inline the calls; kept in the graph.
+        capture_by_value: whether what the function uses from outside is computed within it, which needs no placeholder
+            and no variable, in place of becoming inputs of the call.
         compiled, separate_compiled_gradients: have no effect: every function is compiled with its step.
 
     Example:
@@ -98,6 +100,15 @@ def _count_of(func: Callable[..., Any]) -> tuple[int, float] | None:
     return arguments, float("inf") if spec.varargs else arguments
 
 
+def _refuse_keywords(given: dict[str, Any], name: str) -> None:
+    if given:
+        keys = ", ".join(given)
+        raise ValueError(
+            f"Unknown keyword arguments: {keys}\n"
+            + errors.message(f"{name}(..., {keys}=)", "keyword arguments that it has", "pass tensors by position")
+        )
+
+
 class DefinedFunction:
     """A function of graphs, made by ``Defun``: call it with tensors."""
 
@@ -110,11 +121,14 @@ class DefinedFunction:
         python_grad_func: Callable[..., Any] | None = None,
         out_names: Sequence[str] | None = None,
         shape_func: Callable[[Operation], Sequence[Any]] | None = None,
+        capture_by_value: bool = False,
         noinline: bool | None = None,
         compiled: bool = False,
         separate_compiled_gradients: bool = False,
+        **kwargs: Any,
     ) -> None:
         del compiled, separate_compiled_gradients
+        _refuse_keywords(kwargs, "Defun")
         if grad_func is not None and python_grad_func is not None:
             raise ValueError(
                 "Gradient defined twice for function\n"
@@ -129,6 +143,13 @@ class DefinedFunction:
         self._out_names = None if out_names is None else list(out_names)
         self._shape_func = shape_func
         self._noinline = noinline
+        self._by_value = capture_by_value
+        self._captured: list[Any] = []
+
+    @property
+    def captured_inputs(self) -> list[Any]:
+        """The tensors from outside that the last call uses, as further inputs."""
+        return list(self._captured)
 
     @property
     def name(self) -> str:
@@ -175,6 +196,7 @@ class DefinedFunction:
             body = Body(graph, self._name, graph.root)
             self._trace(graph, body, [(dtype, None, None) for dtype in self._types])
             proto = function_def.function_def(body)
+            proto.signature.description = inspect.getdoc(self._func) or ""
         if self._out_names:
             for output, name in zip(proto.signature.output_arg, self._out_names, strict=True):
                 proto.ret[name] = proto.ret[output.name]
@@ -189,13 +211,7 @@ class DefinedFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = kwargs.pop("name", None)
         noinline = kwargs.pop("noinline", self._noinline)
-        if kwargs:
-            raise ValueError(
-                f"Unknown keyword arguments: {', '.join(kwargs)}\n"
-                + errors.message(
-                    f"{self._name}(..., {', '.join(kwargs)}=)", "only the argument name=", "pass tensors by position"
-                )
-            )
+        _refuse_keywords(kwargs, self._name)
         site = call_site()
         wanted = self._types
         if wanted is not None and len(wanted) != len(args):
@@ -215,8 +231,9 @@ class DefinedFunction:
             ]
             graph = get_default_graph()
             body = graph.new_body("body")
+            body.library_name = self._name
             self._trace(graph, body, [(t.dtype.base, t._shape, t._handle) for t in tensors])
-            captured = body_ops.line_up([body])
+            self._captured = captured = body_ops.line_up([body])
             kind = "StatefulPartitionedCall" if body_ops.is_stateful(body) else "PartitionedCall"
             types = [output.dtype.base for output in body.outputs]
             attrs: dict[str, Any] = {"f": body, "Tout": types}
@@ -239,8 +256,9 @@ class DefinedFunction:
     def _trace(self, graph: Graph, body: Body, arguments: Sequence[tuple[dtypes.DType, Any, Any]]) -> None:
         with graph.building(body), graph.control_dependencies(None):
             args = []
-            for i, (dtype, shape, handle) in enumerate(arguments):
-                arg = body.add_arg(dtype, shape, f"arg{i}")
+            body.copies = {} if self._by_value else None
+            for name, (dtype, shape, handle) in zip(self._arguments(len(arguments)), arguments, strict=True):
+                arg = body.add_arg(dtype, shape, name)
                 arg._handle = handle
                 args.append(arg)
             returned = self._func(*args)
@@ -259,7 +277,28 @@ class DefinedFunction:
                     )
                 )
             body.outputs = [local(body, convert_to_tensor(result)) for result in results]
+            if self._out_names and len(self._out_names) != len(results):
+                raise errors.InvalidArgumentError(
+                    None,
+                    None,
+                    "output names must be either empty or equal in size to outputs. "
+                    f"output names size = {len(self._out_names)} outputs size = {len(results)}\n"
+                    + errors.message(
+                        f"out_names={self._out_names} for {told(self._func)}",
+                        f"{len(results)} names, one for each result",
+                        "out_names=None",
+                    ),
+                )
         body.control_outputs += function_def.implied_control_outputs(body)
+
+    def _arguments(self, count: int) -> list[str]:
+        """Names of the arguments in the body: those of the Python function, numbered where it takes any number."""
+        try:
+            spec = inspect.getfullargspec(self._func)
+        except TypeError:
+            return [f"arg{i}" for i in range(count)]
+        names = spec.args[1 if inspect.ismethod(self._func) else 0 :]
+        return [*names, *(f"{spec.varargs or 'arg'}{i}" for i in range(count))][:count]
 
     def _rule(self, count: int, captured: int) -> Callable[..., Any] | None:
         if self._python_grad_func is not None:

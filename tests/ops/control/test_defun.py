@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as tf
+from anabranch.compat import hook
 from anabranch.core.graph.verify import verify_graph
 
 
@@ -119,7 +120,7 @@ def test_the_definition():
         return x * 2.0
 
     proto = f.definition
-    assert [arg.name for arg in proto.signature.input_arg] == ["arg0"]
+    assert [arg.name for arg in proto.signature.input_arg] == ["x"]
     assert [arg.name for arg in proto.signature.output_arg] == ["result"]
     assert dict(proto.ret) == {"result": "mul:z:0"}
 
@@ -151,3 +152,110 @@ def test_refusals(name):
     call, text = REFUSED[name]
     with tf.Graph().as_default(), pytest.raises(ValueError, match=text):
         call()
+
+
+# ------------------------------------------------------------------- captured values, definitions, symbolic gradients
+def test_values_from_outside_are_inputs_of_the_call_or_computed_in_the_function():
+    with tf.Graph().as_default(), tf.Session() as session:
+        outside = tf.constant(5.0) + 1.0
+
+        @tf.Defun(tf.float32)
+        def captures(x):
+            return x + outside
+
+        @tf.Defun(tf.float32, capture_by_value=True)
+        def copies(x):
+            return tf.cond(x > 0, lambda: x + outside, lambda: x - outside)
+
+        first, second, third = captures(1.0), copies(1.0), copies(-1.0)
+        assert captures.captured_inputs == [outside]
+        assert copies.captured_inputs == []
+        assert len(first.op.inputs) == 2
+        assert len(second.op.inputs) == 1
+        assert session.run([first, second, third]) == [7.0, 7.0, -7.0]
+        given = tf.constant(1.0)
+        assert session.run(tf.gradients(copies(given), given)) == [1.0]
+
+
+def test_what_has_no_value_is_not_captured_by_value():
+    with tf.Graph().as_default():
+        fed = tf.placeholder(tf.float32, name="fed")
+        variable = tf.get_variable("v", [])
+        for tensor, words in ((fed, r"placeholder .name:fed, type:Placeholder"), (variable, r"stateful node .name:v")):
+            function = tf.Defun(tf.float32, capture_by_value=True)(_plus(tensor))
+            with pytest.raises(ValueError, match=f"^Cannot capture a {words}.* by value"):
+                function(1.0)
+
+
+def _plus(tensor):
+    return lambda x: x + tensor
+
+
+def test_definitions_have_the_names_and_the_text_of_the_python_function():
+    with tf.Graph().as_default() as graph:
+
+        @tf.Defun(tf.float32, tf.float32, func_name="Product")
+        def function(first, second):
+            """Multiply."""
+            return first * second
+
+        function(1.0, 2.0)
+        assert [argument.name for argument in function.definition.signature.input_arg] == ["first", "second"]
+        assert function.definition.signature.description == "Multiply."
+        assert [item.signature.name for item in graph.as_graph_def().library.function] == ["Product"]
+        many = tf.Defun(tf.float32, tf.float32)(lambda *values: values[0])
+        assert [argument.name for argument in many.definition.signature.input_arg] == ["values0", "values1"]
+
+
+def test_names_of_results_and_keywords_are_checked():
+    with tf.Graph().as_default():
+        function = tf.Defun(tf.float32, out_names=["a", "b"])(lambda x: x)
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=r"^output names must be either empty or equal in size"
+        ):
+            function(1.0)
+        with pytest.raises(ValueError, match=r"^Unknown keyword arguments: other"):
+            tf.Defun(tf.float32, other=1.5)(lambda x: x)
+
+
+def test_symbolic_gradients():
+    with tf.Graph().as_default(), tf.Session() as session:
+        function = tf.Defun(tf.float32, tf.float32)(lambda x, y: (x * y, x + 2 * y))
+        for name in ("Gradient", "_symbolic_gradient"):
+            module = "python.ops.functional_ops" if name == "Gradient" else "python.ops.gen_functional_ops"
+            gradient = hook.resolve(module, name)
+            inputs = [3.0, 4.0, 1.0, 10.0]  # x, y, and gradients of both results
+            more = {} if name == "Gradient" else {"Tout": [tf.float32, tf.float32]}
+            assert session.run(gradient(inputs, f=function, **more)) == [4.0 + 10.0, 3.0 + 20.0]
+        constant = tf.Defun(tf.float32)(lambda x: tf.constant(1.0))
+        assert session.run(hook.resolve("python.ops.functional_ops", "Gradient")([3.0, 1.0], constant)) == [0.0]
+
+
+def test_functions_of_definitions():
+    module = "python.framework.function"
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        function = tf.Defun(tf.float32, func_name="MySquare")(lambda x: x * x)
+        again = hook.resolve(module, "_from_definition")(function.definition)
+        assert again.name == "MySquare"
+        assert again.declared_input_types == [tf.float32]
+        given = tf.constant(3.0)
+        assert session.run([again(given), *tf.gradients(again(given), given)]) == [9.0, 6.0]
+        function(1.0)
+        (only,) = hook.resolve(module, "_from_library")(graph.as_graph_def().library)
+        assert session.run(only(3.0)) == 9.0
+        library = tf.GraphDef().library
+        library.gradient.add(function_name="none", gradient_func="neither")
+        with pytest.raises(ValueError, match=r"^FunctionDefLibrary missing 'none' FunctionDef"):
+            hook.resolve(module, "_from_library")(library)
+
+
+def test_attributes_that_keywords_stand_for():
+    attributes = hook.resolve("python.framework.function", "_parse_kwargs_as_attrs")
+    made = attributes("f", noinline=True, compiled=True, separate_compiled_gradients=False)
+    assert made["_noinline"].b
+    assert made["_XlaCompile"].b
+    assert not made["_XlaSeparateCompiledGradients"].b
+    assert made["_XlaScope"].s == b"function_f"
+    assert attributes("f") == {}
+    with pytest.raises(ValueError, match=r"^Unknown keyword arguments"):
+        attributes("f", other=1)
