@@ -19,10 +19,12 @@ from anabranch.core.values import shapes
 from anabranch.ops.linalg.rules import (
     FLOATS,
     adjoint,
+    by_tier,
     finite,
     matrices,
     mm,
     multiply,
+    routine,
     scale_diagonal,
     square,
     square_shape,
@@ -124,8 +126,8 @@ class Eig(Op):
         ctx.check(np.isfinite(x).all(), errors.InvalidArgumentError, "Eigen decomposition was not successful.")
         x = np.where(np.isfinite(x), x, 0)
         if not attrs["compute_v"]:
-            return np.linalg.eigvals(x).astype(kind), np.zeros((0,), kind)
-        values, vectors = np.linalg.eig(x)
+            return routine(np.linalg.eigvals, x).astype(kind), np.zeros((0,), kind)
+        values, vectors = routine(np.linalg.eig, x)
         return values.astype(kind), vectors.astype(kind)
 
     def gradient(op, grad_e, grad_v):
@@ -192,7 +194,7 @@ def _eigen(ctx: Any, x: Any, vectors: bool) -> Any:
         # LAPACK's loop does not end well on NaN, and NumPy refuses it: such matrices give NaN.
         good = finite(np, wide)
         safe = np.where(good[..., None, None], wide, np.zeros((), wide.dtype))
-        e, v = np.linalg.eigh(safe)
+        e, v = routine(np.linalg.eigh, safe)
         e, v = np.where(good[..., None], e, np.nan), np.where(good[..., None, None], v, np.nan)
     else:
         v, e = ctx.lax.linalg.eigh(wide, lower=True, symmetrize_input=False)
@@ -219,7 +221,7 @@ class Qr(Op):
     def kernel(ctx, inputs, attrs):
         x = inputs[0]
         wide = matrices(ctx, x, need_square=False)
-        q, r = ctx.xp.linalg.qr(wide, mode="complete" if attrs["full_matrices"] else "reduced")
+        q, r = by_tier(ctx, ctx.xp.linalg.qr, wide, mode="complete" if attrs["full_matrices"] else "reduced")
         return q.astype(x.dtype), r.astype(x.dtype)
 
     def gradient(op, grad_q, grad_r):
@@ -312,9 +314,9 @@ class Svd(Op):
         else:
             good = None
         if not attrs["compute_uv"]:
-            s = _mark(xp.linalg.svd(wide, compute_uv=False), good)
+            s = _mark(by_tier(ctx, xp.linalg.svd, wide, compute_uv=False), good)
             return xp.asarray(s).astype(x.dtype), xp.zeros((0,), x.dtype), xp.zeros((0,), x.dtype)
-        u, s, vh = xp.linalg.svd(wide, full_matrices=attrs["full_matrices"])
+        u, s, vh = by_tier(ctx, xp.linalg.svd, wide, full_matrices=attrs["full_matrices"])
         marked = (_mark(s, good), _mark(u, good), _mark(adjoint(xp, vh), good))
         return tuple(xp.asarray(item).astype(x.dtype) for item in marked)
 
@@ -488,9 +490,11 @@ def _exponential(ctx: Any, x: Any) -> Any:
     if ctx.host:
         good = finite(np, odd) & finite(np, even)
         left = np.where(good[..., None, None], even - odd, np.eye(x.shape[-1], dtype=wide.dtype))
-        exponential = np.where(good[..., None, None], np.linalg.solve(left, even + odd), wide.dtype.type(np.nan))
+        exponential = np.where(
+            good[..., None, None], routine(np.linalg.solve, left, even + odd), wide.dtype.type(np.nan)
+        )
         for i in range(int(steps.max(initial=0))):
-            exponential = np.where(i < steps, np.matmul(exponential, exponential), exponential)
+            exponential = np.where(i < steps, multiply(ctx, exponential, exponential), exponential)
     else:
         exponential = xp.linalg.solve(even - odd, even + odd)
         most = xp.max(steps, initial=0)

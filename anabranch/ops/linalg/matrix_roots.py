@@ -14,7 +14,8 @@ import numpy as np
 from anabranch.core.contract.api import public_op
 from anabranch.core.contract.opdef import PURE, Cost, NotDifferentiable, Op, Type
 from anabranch.core.graph.build import build
-from anabranch.ops.linalg.rules import FLOATS, each, matrices, square_shape, transposed
+from anabranch.ops.linalg.rules import FLOATS, each, matrices, routine, square_shape, transposed
+from anabranch.ops.shared import host_blas
 from anabranch.ops.shared.array_rules import dense
 
 _ROUNDS = 40
@@ -28,17 +29,17 @@ def _root(x: np.ndarray) -> np.ndarray:
     product, root = x, x
     limit = 8 * size * np.finfo(x.dtype).eps
     for _ in range(_ROUNDS):
-        inverse = np.linalg.inv(product)
-        _, magnitude = np.linalg.slogdet(product)
+        inverse = routine(np.linalg.inv, product)
+        _, magnitude = routine(np.linalg.slogdet, product)
         scale = np.exp(-magnitude / size)[..., None, None].astype(product.real.dtype)  # the square of the factor
         scale = np.where(np.isfinite(scale), scale, 1)
         away = np.max(np.abs(product - one), axis=(-2, -1), initial=0)[..., None, None]
         scale = np.where(away < 0.01, 1, scale).astype(product.real.dtype)
-        root = 0.5 * np.sqrt(scale) * np.matmul(root, one + inverse / scale)
+        root = 0.5 * np.sqrt(scale) * host_blas.product(root, one + inverse / scale)
         product = 0.5 * (one + 0.5 * (scale * product + inverse / scale))
         if not np.any(away > limit):
             break
-    worked = np.max(np.abs(np.matmul(root, root) - x), axis=(-2, -1)) <= np.sqrt(np.finfo(x.dtype).eps) * (
+    worked = np.max(np.abs(host_blas.product(root, root) - x), axis=(-2, -1)) <= np.sqrt(np.finfo(x.dtype).eps) * (
         np.max(np.abs(x), axis=(-2, -1)) + np.finfo(x.dtype).tiny
     )
     return np.where(worked[..., None, None], root, np.nan).astype(x.dtype)
@@ -57,7 +58,7 @@ def _logarithm(x: np.ndarray) -> np.ndarray:
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     logarithm = np.zeros_like(x)
     for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
-        logarithm = logarithm + weight * np.linalg.solve(one + node * difference, difference)
+        logarithm = logarithm + weight * routine(np.linalg.solve, one + node * difference, difference)
     return logarithm * 2.0**steps
 
 

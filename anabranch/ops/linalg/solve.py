@@ -19,6 +19,7 @@ from anabranch.core.values import shapes
 from anabranch.ops.linalg.rules import (
     FLOATS,
     adjoint,
+    by_tier,
     each,
     finite,
     matrices,
@@ -173,7 +174,7 @@ class MatrixDeterminant(Op):
         wide = matrices(ctx, x)
         if x.shape[-1] == 0:
             return ctx.xp.ones(x.shape[:-2], x.dtype)
-        return ctx.xp.asarray(ctx.xp.linalg.det(wide)).astype(x.dtype)
+        return ctx.xp.asarray(by_tier(ctx, ctx.xp.linalg.det, wide)).astype(x.dtype)
 
     def gradient(op, grad):
         return [_against(op, build("Mul", dense(grad), op.outputs[0]))]
@@ -195,7 +196,7 @@ class LogMatrixDeterminant(Op):
         wide = matrices(ctx, x)
         if x.shape[-1] == 0:
             return ctx.xp.ones(x.shape[:-2], x.dtype), ctx.xp.zeros(x.shape[:-2], x.dtype)
-        sign, logarithm = ctx.xp.linalg.slogdet(wide)
+        sign, logarithm = by_tier(ctx, ctx.xp.linalg.slogdet, wide)
         return ctx.xp.asarray(sign).astype(x.dtype), ctx.xp.asarray(logarithm).astype(x.dtype)
 
     def gradient(op, grad_sign, grad_log):
@@ -360,7 +361,7 @@ def _normal_equations(ctx: Any, a: Any, rhs: Any, ridge: Any) -> Any:
 def _shortest_solution(ctx: Any, a: Any, rhs: Any) -> Any:
     """The least squares solution of least norm, through the singular values."""
     xp = ctx.xp
-    u, s, vh = xp.linalg.svd(a, full_matrices=False)
+    u, s, vh = by_tier(ctx, xp.linalg.svd, a, full_matrices=False)
     limit = np.finfo(s.dtype).eps * max(a.shape[-2:]) * xp.max(s, axis=-1, keepdims=True)
     inverse = xp.where(s > limit, 1 / xp.where(s > limit, s, s.dtype.type(1)), s.dtype.type(0))
     return multiply(ctx, adjoint(xp, vh), inverse[..., None] * multiply(ctx, adjoint(xp, u), rhs))

@@ -8,6 +8,7 @@ import threadpoolctl
 
 import anabranch as tf
 from anabranch.ops.shared import host_blas
+from anabranch.testing.kernels import run_op
 
 
 def threads():
@@ -50,6 +51,42 @@ def test_small_matrices_need_no_limit(monkeypatch, left, right, dtype, taken):
     monkeypatch.setattr(np, "matmul", lambda a, b: seen.append(set(threads())))
     host_blas.product(np.ones(left, dtype), np.ones(right, dtype).reshape(right[0], -1))
     assert seen == [{taken}]
+
+
+SPD = (np.eye(40) * 50 + np.ones((40, 40))).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("routine", "type_name", "operands"),
+    [
+        ("cholesky", "Cholesky", [SPD]),
+        ("solve", "MatrixInverse", [SPD]),
+        ("solve", "MatrixSolve", [SPD, SPD]),
+        ("det", "MatrixDeterminant", [SPD / 50]),
+        ("slogdet", "LogMatrixDeterminant", [SPD]),
+        ("eigh", "SelfAdjointEigV2", [SPD]),
+        ("eig", "Eig", [SPD]),
+        ("svd", "Svd", [SPD]),
+        ("qr", "Qr", [SPD]),
+        ("solve", "MatrixExponential", [SPD / 100]),
+        ("inv", "MatrixSquareRoot", [SPD]),
+    ],
+)
+def test_factorisations_of_one_matrix_take_one_thread(monkeypatch, routine, type_name, operands):
+    seen, original = [], getattr(np.linalg, routine)
+
+    def watched(*args, **kwargs):
+        seen.append(set(threads()))
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(np.linalg, routine, watched)
+    attrs = {"Tout": "complex64"} if type_name == "Eig" else {}
+    run_op(type_name, *operands, tier="host", **attrs)
+    assert seen
+    assert all(taken == {1} for taken in seen)
+    seen.clear()
+    run_op(type_name, *[operand[:8, :8] for operand in operands], tier="host", **attrs)
+    assert all(taken == {2} for taken in seen)  # what takes one thread anyway is not asked for it
 
 
 def test_threads_come_back_when_the_last_one_leaves():
