@@ -140,9 +140,12 @@ _originals: dict[tuple[str, str], Any] = {}
 
 
 def below(module: str) -> str:
-    """The part of a module's name after ``tensorflow.``, without ``compat.v1``."""
+    """The part of a module's name after ``tensorflow.``, without ``compat.v1`` or ``_api.v1``."""
     dotted = module[len(NAME) + 1 :]
-    return dotted.removeprefix("compat.v1").removeprefix(".") if dotted.startswith("compat.v1") else dotted
+    for start in ("compat.v1", "_api.v1"):
+        if dotted == start or dotted.startswith(f"{start}."):
+            return dotted.removeprefix(start).removeprefix(".")
+    return dotted
 
 
 def namespace(path: str) -> Any:
@@ -199,6 +202,14 @@ def resolve_value(module: str, name: str) -> Any:
     raise api.UnknownNameError(lambda: told + versions.explain(full), name=name)
 
 
+def _has(module: str, name: str) -> bool:
+    try:
+        resolve_value(module, name)
+    except AttributeError:
+        return False
+    return True
+
+
 def _is_ours(module: types.ModuleType) -> bool:
     return module.__name__.split(".")[0] == "anabranch"
 
@@ -230,18 +241,19 @@ def _from_place(place: str, name: str) -> Any:
     return value
 
 
-def listing(module: str) -> list[str]:
+def listing(path: str) -> list[str]:
     """Names that a module has, as far as they can be listed."""
-    own = namespace(module) if internals.places(module) is None or not module else None
+    own = namespace(path) if internals.places(path) is None or not path else None
     if own is not None:
         return dir(own)
     names: set[str] = set()
-    for place in internals.places(module) or ():
+    for place in internals.places(path) or ():
         if not place.startswith(("=", "@", "!")):
             space = "" if place == "top" else place
-            dir(namespace(space))  # which loads what it holds
-            published = api.namespace(space).items()
-            names.update(name for name, value in published if not isinstance(value, types.ModuleType))
+            module = namespace(space)
+            listed = dir(module)  # which loads what it holds
+            published = api.namespace(space) or {name: getattr(module, name) for name in listed if name[0] != "_"}
+            names.update(name for name, value in published.items() if not isinstance(value, types.ModuleType))
     return sorted(names)
 
 
@@ -278,7 +290,7 @@ class Finder:
             if not _is_imported():
                 return None
             parent, _, name = module.rpartition(".")
-            if hasattr(_facade(parent) if parent else sys.modules[NAME], name):  # what `pydoc.locate` tries first
+            if _has(parent, name):  # what `pydoc.locate` tries first
                 advice = f"from {fullname.rpartition('.')[0]} import {name}"
                 raise ModuleNotFoundError(
                     f"No module named {fullname!r}\n"

@@ -12,9 +12,11 @@ import functools
 import importlib
 import pkgutil
 import re
+import types
 from collections.abc import Callable
 from typing import Any
 
+import anabranch
 from anabranch.compat import absent_libraries, contrib_modules
 from anabranch.core.contract import api, opdef
 
@@ -263,7 +265,9 @@ keras.models keras.engine.training keras.engine.sequential keras.engine.saving: 
 keras.engine.input_layer: keras keras.layers
 keras.saving keras.saving.save keras.saving.hdf5_format keras.saving.model_config keras.saving.saving_utils:
     keras.models @keras.v1.saving
-keras.engine: keras.layers keras.models
+keras.engine keras.engine.topology keras.engine.network: keras.layers keras.models keras
+keras.layers.convolutional_recurrent keras.layers.cudnn_recurrent keras.layers.serialization: keras.layers
+keras.utils.vis_utils keras.utils.io_utils keras.utils.layer_utils: keras.utils
 keras.backend: keras.backend
 keras.activations: keras.activations
 keras.initializers: keras.initializers
@@ -462,31 +466,45 @@ _BEFORE_ABSENT = {
     "contrib.factorization.python.ops.clustering_ops": ["contrib.factorization"],
     "contrib.factorization.python.ops.factorization_ops": ["contrib.factorization"],
 }
-# Where Keras was before TensorFlow 1.9.
-_KERAS_BEFORE = "python.keras._impl"
+# Where Keras was before TensorFlow 1.9, from the newest place to the oldest.
+_KERAS_BEFORE = ("python.keras._impl", "contrib.keras.api", "contrib.keras.python")
 _PROTO = re.compile(r"(core|python|compiler|contrib)\.(\w+\.)*\w+_pb2$")
 _GENERATED = re.compile(r"python\.ops\.gen_\w+_ops$")
 
 
 def places(module: str) -> list[str] | None:
     """Where the names of an internal module are looked for; None if it is none. ``module`` is below ``tensorflow.``."""
-    if module == _KERAS_BEFORE:
+    if module in _KERAS_BEFORE:
         return ["top"]
-    if module.startswith(f"{_KERAS_BEFORE}.keras"):
-        module = module.replace("._impl.keras", "", 1)
+    for before in _KERAS_BEFORE:
+        if module.startswith(f"{before}.keras"):
+            module = module.replace(f"{before}.keras", "python.keras", 1)
     if module in MODULES:
         return MODULES[module].split()
+    if module.startswith("python.keras.") and _is_namespace(module.removeprefix("python.")):
+        return [module.removeprefix("python.")]
     if absent_libraries.library_of(module) is not None:
         return [*_BEFORE_ABSENT.get(module, []), f"!{module}"]
     if _PROTO.match(module):
         return ["=protos"]
     if _GENERATED.match(module):
         return ["=generated"]
-    if module in ("python", "core", "examples") or re.match(r"core(\.\w+)+$", module):
+    if module in ("python", "core", "examples", "_api") or re.match(r"core(\.\w+)+$", module):
         return []
     if module in _folders():
         return []
     return None
+
+
+@functools.cache
+def _is_namespace(path: str) -> bool:
+    """Whether a module of the public interface has this name."""
+    value: Any = anabranch
+    for part in path.split("."):
+        value = getattr(value, part, None)
+        if not isinstance(value, types.ModuleType):
+            return False
+    return True
 
 
 @functools.cache

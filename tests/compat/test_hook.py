@@ -71,6 +71,28 @@ def test_star_imports_hide_nothing_of_python(tf: Any) -> None:
         assert not [name for name, value in names.items() if isinstance(value, types.ModuleType)]
 
 
+@pytest.mark.parametrize(
+    "place", ["python.keras", "python.keras._impl.keras", "contrib.keras.api.keras", "contrib.keras.python.keras"]
+)
+def test_keras_is_where_older_versions_have_it(tf: Any, place: str) -> None:
+    names: dict[str, Any] = {}
+    exec(f"from tensorflow.{place}.layers import *\nfrom tensorflow.{place} import backend as K", names)
+    assert names["Dense"] is tf.keras.layers.Dense
+    assert names["K"].relu is tf.keras.backend.relu
+    for module, name, public in (
+        ("preprocessing.image", "img_to_array", tf.keras.preprocessing.image.img_to_array),
+        ("engine.topology", "Layer", tf.keras.layers.Layer),
+        ("wrappers.scikit_learn", "KerasClassifier", tf.keras.wrappers.scikit_learn.KerasClassifier),
+        ("applications.vgg16", "VGG16", tf.keras.applications.vgg16.VGG16),
+    ):
+        assert getattr(importlib.import_module(f"tensorflow.{place}.{module}"), name) is public
+
+
+def test_names_where_version_1_13_has_them(tf: Any) -> None:
+    assert importlib.import_module("tensorflow._api.v1") is tf
+    assert importlib.import_module("tensorflow._api.v1.keras.layers") is tf.keras.layers
+
+
 def test_functions_are_found_by_their_paths(tf: Any) -> None:
     assert pydoc.locate("tensorflow.identity") is anabranch.identity
     assert pydoc.locate("tensorflow.nn.relu") is anabranch.nn.relu
