@@ -63,7 +63,8 @@ class Model(Network):
         """Say how the model is trained.
 
         Args:
-            optimizer: its name, or an optimizer of ``tf.keras`` or ``tf.train``.
+            optimizer: its name, or one of ``tf.keras`` or ``tf.train``; a list for a model that says which of its
+                parts each trains.
             loss: a loss for all outputs, or one for each, by order or name.
             metrics: what is reported, for all outputs or each.
             loss_weights: factors of the losses.
@@ -87,9 +88,20 @@ class Model(Network):
                 f"Invalid keyword arguments: {sorted(kwargs)}\n"
                 + errors.message(f"compile({sorted(kwargs)[0]}=...)", "arguments of compile", "leave them out")
             )
-        from_name = optimizers.get(optimizer)
-        object.__setattr__(self, "optimizer", from_name)
-        self._children["optimizer"] = from_name
+        if isinstance(optimizer, (list, tuple)):
+            if type(self)._trained_by is Model._trained_by:
+                raise ValueError(
+                    errors.message(
+                        f"{len(optimizer)} optimizers of {self.name}, a {type(self).__name__}",
+                        "one optimizer",
+                        "tf.keras.experimental.WideDeepModel, which takes two",
+                    )
+                )
+            object.__setattr__(self, "optimizer", [optimizers.get(one) for one in optimizer])
+            self._children.update({f"optimizer{i}": one for i, one in enumerate(self.optimizer)})
+        else:
+            object.__setattr__(self, "optimizer", optimizers.get(optimizer))
+            self._children["optimizer"] = self.optimizer
         object.__setattr__(self, "loss", loss)
         self._compile_arguments = {
             "loss": loss,
@@ -119,7 +131,6 @@ class Model(Network):
                 scopes.enter_context(self._strategy.scope())
             made = step_kinds.Compiled(
                 self,
-                self.optimizer,
                 arguments["loss"],
                 arguments["metrics"],
                 arguments["loss_weights"],
@@ -135,6 +146,10 @@ class Model(Network):
                 object.__setattr__(self, "_steps", step_kinds.GraphSteps(made, self, self._target_tensors))
                 if made.trained or self.losses:
                     self._steps.loss()
+
+    def _trained_by(self) -> list[tuple[Any, list[Any]]]:
+        """Each optimizer with the weights that it changes."""
+        return [(self.optimizer, list(self._collected_trainable_weights))]
 
     def _metric_tensors(self) -> list[tuple[str, Any]]:
         of_layers: list[tuple[str, Any]] = []
@@ -331,16 +346,19 @@ class Model(Network):
                     + errors.message("validation_split and tensors of a graph", "arrays", "validation_data=(x, y)")
                 )
             if batch_sources.is_generator(x):
+                what = "a dataset or a dataset iterator" if batch_sources.is_dataset(x) else "a generator"
                 raise ValueError(
-                    "`validation_split` is not supported for batches.\n"
+                    f"`validation_split` argument is not supported when input `x` is {what}. Received: x={x}, "
+                    f"validation_split={validation_split:f}\n"
                     + errors.message("validation_split and batches", "arrays", "validation_data=...")
                 )
             inputs, targets, weights = model_data.standard(self, x, y, sample_weight, class_weight)
             groups = [inputs, targets, *([weights] if weights is not None else [])]
             at = int(inputs[0].shape[0] * (1.0 - validation_split))
             halves = [batch_sources.split(group, at) for group in groups]
-            validation = batch_sources.Arrays([after for _, after in halves], batch_size or 32, shuffle=True)
-            data: Any = batch_sources.Arrays([before for before, _ in halves], batch_size or 32, shuffle)
+            rows = model_data.samples_in_step(self, batch_size)
+            validation = batch_sources.Arrays([after for _, after in halves], rows, shuffle=True)
+            data: Any = batch_sources.Arrays([before for before, _ in halves], rows, shuffle)
         if validation_data is not None or not validation_split:
             data = model_data.source(
                 self, x, y, sample_weight, class_weight, batch_size, steps_per_epoch, shuffle, "train"

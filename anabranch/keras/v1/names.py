@@ -50,6 +50,7 @@ from anabranch.keras.v1.layers import (
     wrappers,
 )
 from anabranch.keras.v1.optimizers import schedules
+from anabranch.keras.v1.premade import linear, wide_deep
 
 assert graph_ops is not None
 _LAYER_MODULES = (
@@ -125,6 +126,8 @@ _NAMES: dict[str, dict[str, Any]] = {
     "constraints": {**_of(constraints), **_registered(constraints.registry), **constraints.registry.objects},
     "estimator": {"model_to_estimator": utilities.model_to_estimator},
     "experimental": {
+        "LinearModel": linear.LinearModel,
+        "WideDeepModel": wide_deep.WideDeepModel,
         "export_saved_model": saving.export_saved_model,
         "load_from_saved_model": saving.load_from_saved_model,
         **{

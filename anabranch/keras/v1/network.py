@@ -48,6 +48,7 @@ class Network(Layer):
     """A directed graph of layers, or the base of models that say in ``call`` what they compute."""
 
     _is_network = True
+    _own_weights_first = False
     _keeps_layers = False
     """Whether its layers are those that the program lists, and no more."""
     inputs: Any
@@ -241,10 +242,9 @@ class Network(Layer):
 
     @property
     def weights(self) -> list[Any]:
-        """All variables, layer by layer."""
+        """All variables, layer by layer, and then those of its own."""
         self._assert_weights_created()
-        own = [*self._own_trainable, *self._own_frozen]
-        return list({id(w): w for w in [*own, *self._nested("weights")]}.values())
+        return self._with_own([*self._own_trainable, *self._own_frozen], self._nested("weights"))
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Any:
         """A layer by its name or number."""

@@ -51,6 +51,8 @@ class Weights:
     _trainable: bool
     _children: dict[str, Any]
     _dtype: str | None
+    _own_weights_first = True
+    """Whether its own weights stand before those of its layers, or behind."""
 
     if TYPE_CHECKING:
 
@@ -76,25 +78,33 @@ class Weights:
         """The weights of one of the lists below, of layers in it and of lists and dicts that hold variables."""
         weights: list[Any] = []
         for item in self._layers:
-            for layer in layers_in(item):
-                weights.extend(getattr(layer, attribute))
-            if isinstance(item, (list, dict)):
-                wanted = {"trainable_weights": (True,), "non_trainable_weights": (False,)}.get(attribute, (True, False))
-                weights.extend(variable for variable in variables_in(item) if bool(variable.trainable) in wanted)
+            holds = isinstance(item, (list, dict))
+            # Lists and dicts tell those that are trained first, as layers do.
+            for kind in (
+                ("trainable_weights", "non_trainable_weights") if holds and attribute == "weights" else (attribute,)
+            ):
+                for layer in layers_in(item):
+                    weights.extend(getattr(layer, kind))
+                if holds:
+                    wanted = kind == "trainable_weights"
+                    weights.extend(variable for variable in variables_in(item) if bool(variable.trainable) is wanted)
         return weights
+
+    def _with_own(self, own: list[Any], nested: list[Any]) -> list[Any]:
+        return once([*own, *nested] if self._own_weights_first else [*nested, *own])
 
     @property
     def trainable_weights(self) -> list[Any]:
         """Variables that optimizers change."""
         if not self.trainable:
             return []
-        return once([*self._own_trainable, *self._nested("trainable_weights")])
+        return self._with_own(self._own_trainable, self._nested("trainable_weights"))
 
     @property
     def non_trainable_weights(self) -> list[Any]:
         """The other variables."""
         own = self._own_frozen if self.trainable else [*self._own_trainable, *self._own_frozen]
-        return once([*own, *self._nested("non_trainable_weights" if self.trainable else "weights")])
+        return self._with_own(own, self._nested("non_trainable_weights" if self.trainable else "weights"))
 
     @property
     def weights(self) -> list[Any]:

@@ -320,7 +320,7 @@ def check_dataset(x: Any, y: Any, sample_weight: Any, batch_size: Any, steps: in
         )
     if y is not None:
         raise ValueError(
-            "You passed a dataset or dataset iterator as input `x` to your model. In that case, you should not "
+            f"You passed a dataset or dataset iterator ({x}) as input `x` to your model. In that case, you should not "
             "specify a target (`y`) argument, since the dataset or dataset iterator generates both input data and "
             f"target data. Received: {x}\n"
             + errors.message(

@@ -50,6 +50,15 @@ def standard(
     names = [compiled.names[i] for i in compiled.trained]
     has_own = isinstance(model._steps, step_kinds.GraphSteps) and not model._steps.fed_targets
     targets = [] if has_own or not names else batch_sources.as_list(y, names, "target")
+    if not names and y is not None and not isinstance(y, Mapping):
+        raise ValueError(
+            f"('Error when checking model target: expected no data, but got:', {y!r})\n"
+            + errors.message(
+                f"targets for {model.name}, none of whose outputs has a loss",
+                "no targets",
+                "fit(x), or model.compile(optimizer, loss) with a loss for the output",
+            )
+        )
     if names and y is None and not has_own:
         raise ValueError(
             f"No targets provided for {names}.\n"
@@ -99,6 +108,29 @@ def _check_targets(model: Any, targets: list[Any], inputs: list[Any]) -> None:
             sparse and len(wanted) != target.ndim
         ):
             batch_sources.check_shapes([target], [model._compiled.names[i]], [wanted], "target")
+
+
+def samples_in_step(model: Any, batch_size: int | None, steps: Any = None) -> int:
+    """How many samples a step takes of arrays: as many as the program says, or the first input, or 32.
+
+    Raises:
+        ValueError: the program and the input say different numbers.
+    """
+    shape = K.int_shape(model.inputs[0]) if model._is_graph_network and model.inputs else None
+    fixed = shape[0] if shape else None
+    if fixed is not None and batch_size is not None and batch_size != fixed and model._strategy is None:
+        raise ValueError(
+            f"The `batch_size` argument value {batch_size} is incompatible with the specified batch size of your Input "
+            f"Layer: {fixed}\n"
+            + errors.message(
+                f"batch_size={batch_size} for {model.name}, whose input has the shape {shape}",
+                f"batch_size={fixed}",
+                "leave batch_size out, or make the input without a batch size: Input((3,))",
+            )
+        )
+    if batch_size is None and fixed is not None and steps is None:
+        return int(fixed)
+    return batch_size or 32
 
 
 _OF_EQUAL_SHAPES = (losses.mean_squared_error, losses.binary_crossentropy, losses.categorical_crossentropy)
@@ -151,7 +183,7 @@ def source(
     has_tensors = any(isinstance(one, tf.Tensor) for one in [*inputs, *targets])
     if has_tensors or not inputs or steps is not None:
         return batch_sources.Repeated(groups, steps, "steps_per_epoch" if kind == "train" else "steps")
-    return batch_sources.Arrays(groups, batch_size or 32, shuffle)
+    return batch_sources.Arrays(groups, samples_in_step(model, batch_size), shuffle)
 
 
 def _value(x: Any) -> Any:

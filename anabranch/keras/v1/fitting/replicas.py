@@ -139,7 +139,8 @@ class ReplicaSteps(GraphSteps):
                 share=share,
             )
             if kind == "train":
-                done += self.compiled.optimizer.get_updates(loss=total, params=self.params())
+                for optimizer, params in self.model._trained_by():
+                    done += optimizer.get_updates(loss=total, params=params)
                 done += moved
             return [total], done
 

@@ -19,13 +19,12 @@ from anabranch.keras.v1 import losses, metrics, optimizers, state
 
 
 class Compiled:
-    """Loss, metrics and optimizer of a model, one loss and a list of metrics for each output."""
+    """Loss and metrics of a model, one loss and a list of metrics for each output."""
 
     def __init__(
-        self, model: Any, optimizer: Any, loss: Any, wanted: Any, loss_weights: Any, weighted_metrics: Any, modes: Any
+        self, model: Any, loss: Any, wanted: Any, loss_weights: Any, weighted_metrics: Any, modes: Any
     ) -> None:
         self.model = model
-        self.optimizer = optimizers.get(optimizer)
         self.names = list(model.output_names)
         self.losses: list[Any] = [
             None if one is None else losses.as_loss(one) for one in _by_output(loss, self.names, "loss")
@@ -294,7 +293,8 @@ class GraphSteps:
                 outputs = [total, *reported, *([] if beside is None else [beside])]
             if kind == "train":
                 with tf.name_scope("training"):
-                    taken = self.compiled.optimizer.get_updates(loss=total, params=self.params())
+                    parts = model._trained_by()
+                    taken = [one for optimizer, params in parts for one in optimizer.get_updates(total, params)]
                 with state.frozen_layers(model._frozen_layers):
                     updates = [*taken, *model._in_steps(model.updates)]
             phase = state.symbolic_phase()
@@ -366,19 +366,28 @@ class EagerSteps:
             return [total, *reported]
 
         def train(inputs: Any, targets: Any, weights: Any) -> Any:
-            params = list(self.model._collected_trainable_weights)
-            optimizer = self.compiled.optimizer
-            scales = isinstance(optimizer, optimizers.LossScaleOptimizer)
+            parts = self.model._trained_by()
+            scaling = [one for one, _ in parts if isinstance(one, optimizers.LossScaleOptimizer)]
+            if scaling and len(parts) > 1:
+                raise NotImplementedError(
+                    errors.message(
+                        f"a LossScaleOptimizer as one of {len(parts)} optimizers",
+                        "optimizers that do not scale the loss",
+                        "model.compile(['sgd', 'adam'], loss)",
+                    )
+                )
             with tf.GradientTape() as tape:
                 with state.frozen_layers(self.model._frozen_layers):
                     total, reported = self._loss(inputs, targets, weights, True)
-                scaled = optimizer.get_scaled_loss(total) if scales else total
-            gradients = tape.gradient(scaled, params)
-            if scales:
-                gradients = optimizer.get_unscaled_gradients(gradients)
-            elif hasattr(optimizer, "_clipped"):
-                gradients = [None if g is None else optimizer._clipped(g) for g in gradients]
-            optimizer.apply_gradients(zip(gradients, params, strict=True))
+                scaled = scaling[0].get_scaled_loss(total) if scaling else total
+            for (optimizer, params), gradients in zip(
+                parts, tape.gradient(scaled, [params for _, params in parts]), strict=True
+            ):
+                if scaling:
+                    gradients = optimizer.get_unscaled_gradients(gradients)
+                elif hasattr(optimizer, "_clipped"):
+                    gradients = [None if g is None else optimizer._clipped(g) for g in gradients]
+                optimizer.apply_gradients(zip(gradients, params, strict=True))
             return [total, *reported]
 
         return {"predict": predict, "test": test, "train": train}[kind]
@@ -388,7 +397,8 @@ class EagerSteps:
         if kind not in self._functions:
             step = self._step(kind)
             if kind == "train":
-                self.compiled.optimizer._create_slots(self.model._collected_trainable_weights)
+                for optimizer, params in self.model._trained_by():
+                    optimizer._create_slots(params)
             self._functions[kind] = step if self.model.run_eagerly else tf.contrib.eager.defun(step)
         places = self.model.inputs or [None] * len(inputs)
         values = [
