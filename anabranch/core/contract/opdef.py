@@ -212,6 +212,7 @@ class OpDefinition:
     any_size: Callable[..., Any] | None = None
     of_sizes: Callable[..., Any] | None = None
     by_rows: Callable[..., Any] | None = None
+    together: Callable[..., Any] | None = None
     role: Role | None = None
     meets: Callable[..., Meeting] | None = None
     version: int = 1
@@ -573,6 +574,8 @@ def _claims(
             "a pure op that does not work by element",
             "remove the field",
         )
+    if fields.get("together") is not None and effect.kind != "random":
+        _refuse(type_name, f"a form for draws together of a {effect.kind} op", "an op that draws", "remove the field")
     symbol = fields.get("symbol")
     if symbol is not None and symbol not in SYMBOLS:
         _refuse(type_name, f"symbol {symbol!r}", f"a symbol among {sorted(SYMBOLS)}", "remove it")

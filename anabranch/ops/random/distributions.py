@@ -8,6 +8,7 @@ same stream, uniform numbers and integers are the very same, normal ones up to t
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,47 @@ def _host_uniform(stream: Stream, count: int) -> np.ndarray:
         philox.join(first, second, part)
         _as_uniform(part)
     return bits.view(np.float32)[:count]
+
+
+def uniforms_of_streams(
+    places: Sequence[philox.Place], counts: Sequence[int], dtype: np.dtype
+) -> Sequence[np.ndarray | None]:
+    """What :func:`uniform` gives on the host for several streams, each with its count; None for what is to be drawn by
+    itself.
+    """
+    numbers = [-(-count // 4) for count in counts]
+    rows = philox.rows_of_streams(places, numbers) if dtype == np.float32 else None
+    if rows is None:
+        return [None] * len(counts)
+    words = np.empty(4 * sum(numbers), np.uint32)
+    philox.join(*rows, words)
+    return _by_stream(_as_uniform(words), numbers, counts)
+
+
+def normals_of_streams(
+    places: Sequence[philox.Place], counts: Sequence[int], dtype: np.dtype
+) -> Sequence[np.ndarray | None]:
+    """The same for :func:`normal`, which makes few by other calls of NumPy: these are drawn by themselves."""
+    many = [i for i, count in enumerate(counts) if count > MOST_AT_ONCE]
+    drawn: list[np.ndarray | None] = [None] * len(counts)
+    numbers = [-(-counts[i] // 4) for i in many]
+    rows = philox.rows_of_streams([places[i] for i in many], numbers) if many and dtype == np.float32 else None
+    if rows is not None:
+        normals = np.empty((sum(numbers), 4), np.float32)
+        _store_rows(*_normal_rows(*rows), normals)
+        parts = _by_stream(normals.reshape(-1), numbers, [counts[i] for i in many])
+        for i, part in zip(many, parts, strict=True):
+            drawn[i] = part
+    return drawn
+
+
+def _by_stream(drawn: np.ndarray, numbers: Sequence[int], counts: Sequence[int]) -> list[np.ndarray]:
+    """The numbers of each stream, of which whole blocks have been drawn."""
+    parts, begin = [], 0
+    for number, count in zip(numbers, counts, strict=True):
+        parts.append(drawn[begin : begin + count])
+        begin += 4 * number
+    return parts
 
 
 def unsigned(ctx: Any, stream: Stream, count: int, wide: bool) -> Any:

@@ -7,7 +7,7 @@ bits, which XLA does well.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -152,6 +152,43 @@ def rows_at(philox: tuple[Any, Any], offsets: np.ndarray) -> tuple[np.ndarray, n
     multiplied, others, product = (spare_arrays.empty((2, *offsets.shape), np.uint64) for _ in range(3))
     _begin(philox[1], offsets, int(offsets.max()) if offsets.size else 0, multiplied, others)
     _rounds(philox[0], multiplied, others, product)
+    return multiplied, others
+
+
+Place = tuple[int, int]
+"""A stream at a place: its key of 64 bits, and the number of its next block, of 128 bits."""
+
+
+def rows_of_streams(places: Sequence[Place], numbers: Sequence[int]) -> tuple[np.ndarray, np.ndarray] | None:
+    """The words of the next blocks of several streams on the host, one stream behind the other, as :func:`host_chunks`
+    gives them; None where the lower half of a stream's counter would carry.
+
+    Args:
+        places: the streams.
+        numbers: how many blocks of each.
+    """
+    half, mask, total = np.uint64(32), np.uint64(_LOW), sum(numbers)
+    multiplied, others, product, keys = (np.empty((2, total), np.uint64) for _ in range(4))
+    end = 0
+    for (key, place), number in zip(places, numbers, strict=True):
+        begin, end = end, end + number
+        low, high = place & (1 << 64) - 1, place >> 64
+        if low + number >> 64:
+            return None
+        others[0, begin:end] = np.arange(low, low + number, dtype=np.uint64)
+        multiplied[1, begin:end], others[1, begin:end] = high & _LOW, high >> 32
+        keys[0, begin:end], keys[1, begin:end] = key & _LOW, key >> 32
+    np.bitwise_and(others[0], mask, out=multiplied[0])
+    others[0] >>= half
+    crossed, factors, bump = product[::-1], _FACTORS[:, None], _BUMPS[1][:, None]
+    for _ in range(10):
+        np.multiply(multiplied, factors, out=product)
+        np.right_shift(crossed, half, out=multiplied)
+        multiplied ^= others
+        multiplied ^= keys
+        np.bitwise_and(crossed, mask, out=others)
+        keys += bump
+        keys &= mask
     return multiplied, others
 
 

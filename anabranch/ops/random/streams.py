@@ -91,6 +91,7 @@ class RandomUniform(Op):
     shape = shape_of
     consumes = _reserve
     straight = short_draws.uniform
+    together = distributions.uniforms_of_streams
     gradient = DRAWN
 
     def kernel(ctx, inputs, attrs):
@@ -129,6 +130,7 @@ class RandomStandardNormal(Op):
     compile_time = ("shape",)
     shape = shape_of
     consumes = _reserve
+    together = distributions.normals_of_streams
     gradient = DRAWN
 
     def kernel(ctx, inputs, attrs):

@@ -15,9 +15,9 @@ somebody watches the ops of a step.
 An optimizer for each of ten networks, or a draw in each layer, would cut a step into stretches of some ops each. So
 what only computes, reads or draws goes *before* what it does not depend on: values are named by the versions that they
 were computed from, so that no result changes, and it never goes behind a write that would take what it reads. So do
-updates that run together (:mod:`joint_updates`). Other writes and bodies stay in their order; so do all ops of a
-segment that calls Python. If a step fails in this order, it is run again in that of its effects, which says what fails
-first, and the plan keeps to it.
+updates that run together (:mod:`joint_updates`); draws that do follow each other (:mod:`joint_draws`). Other writes and
+bodies stay in their order; so do all ops of a segment that calls Python. If a step fails in this order, it is run again
+in that of its effects, which says what fails first, and the plan keeps to it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from anabranch.core.graph.state_key import ValueKey
 from anabranch.ops.shared import host_blas, unchecked
 from anabranch.runtime import host_ops
 from anabranch.runtime.attempt import Attempt
-from anabranch.runtime.interpreter import joint_updates, open_stretches
+from anabranch.runtime.interpreter import joint_draws, joint_updates, open_stretches
 from anabranch.runtime.interpreter.straight_builder import RUN_ANEW, Builder, Code, only_computes, only_draws
 from anabranch.runtime.interpreter.straight_line import MOST_FORMS, MOST_MISSES
 from anabranch.runtime.plans import shape_families
@@ -180,11 +180,16 @@ def _in_pieces(
     """The items, consecutive ones that compute as ``joined`` has them, and updates of a kind together."""
     interpreted = plan.tier == "interpreted"
     updates = {id(item) for item in items if interpreted and joint_updates.may_join(plan, item)}
+    draws = {id(item) for item in items if interpreted and joint_draws.may_join(plan, item)}
     in_turn = segment.in_turn or segment.calls_python or not interpreted
     order = items if in_turn else _gathered(plan, items, computing, updates)
 
     def kind(item: Any) -> Any:
-        return joined if id(item) in computing else joint_updates.joined if id(item) in updates else None
+        if id(item) in computing:
+            return joined
+        if id(item) in draws:
+            return joint_draws.joined
+        return joint_updates.joined if id(item) in updates else None
 
     for together, alike in [(key, list(group)) for key, group in itertools.groupby(order, kind)]:
         yield from alike if together is None else together(plan, alike)
@@ -280,7 +285,7 @@ def reorders(segment: Segment) -> bool:
     return segment.stretches is not None and not segment.in_turn and not segment.calls_python
 
 
-RUN_TOGETHER = (Stretch, open_stretches.OpenStretch, joint_updates.JointUpdates)
+RUN_TOGETHER = (Stretch, open_stretches.OpenStretch, joint_updates.JointUpdates, joint_draws.JointDraws)
 """What stands in the place of several items."""
 
 
