@@ -9,6 +9,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.builder import current_builder
 from anabranch.core.graph.convert import constant, convert_to_tensor
 from anabranch.core.graph.operation import Tensor
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from anabranch.core.values import dtypes
 from anabranch.losses.weighted import squeezed_last
@@ -72,6 +73,8 @@ def _at_k(kind: str, labels: Any, top: Tensor, k: int | None, class_id: Any, wei
         count = metric_variable([], dtypes.float64, _named(name, k, class_id))
         counts.append((read(count), count.assign_add(reduce_sum(values))))
     (hits, more_hits), (misses, more_misses) = counts
+    if class_id is None and weights is None:
+        count_more(-7)  # sets of TensorFlow's
     # Before any label (prediction) of the class has come, the share is 0 / 0, and TensorFlow says so: NaN.
     value = build("RealDiv", hits, build("AddV2", hits, misses), name=current_builder().get_name_scope() + "/")
     update = build("RealDiv", more_hits, build("AddV2", more_hits, more_misses), name="update")

@@ -9,6 +9,7 @@ from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.operation import Tensor
 from anabranch.core.graph.public_scopes import name_scope
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.values import dtypes
 from anabranch.metrics.state import Pair, finished, matched, metric_variable, ratio, read, spread_weights
 from anabranch.ops.array.cast import cast, ones_like
@@ -58,6 +59,7 @@ def confusion_matrix(
         known = num_classes if isinstance(num_classes, int) else None
         size = [known, known] if known else build("Pack", [number, number], axis=0)
         matrix: Tensor = reshape(counts, size, name="SparseTensorDenseAdd")  # TensorFlow's name, which programs fetch
+        count_more(-4)  # TensorFlow adds a sparse tensor
         return matrix
 
 
@@ -102,6 +104,8 @@ def mean_iou(
     """
     with variable_scope(name, "mean_iou", (predictions, labels, weights)):
         matrix, update = accumulated(labels, predictions, num_classes, weights)
+        flat = convert_to_tensor(predictions).shape.ndims == 1
+        count_more(8 + 4 * (not flat))  # casts, and shapes that TensorFlow needs
 
         def of(counts: Any, op_name: str) -> Tensor:
             hits = matrix_diag_part(counts)
@@ -139,6 +143,7 @@ def mean_per_class_accuracy(
     """
     with variable_scope(name, "mean_accuracy", (predictions, labels, weights)):
         labels, predictions = (reshape(item, [-1]) for item in matched(labels, predictions, dtypes.int64))
+        count_more(-1 - 2 * (weights is not None))  # labels that are flat already stay
         total = metric_variable([num_classes], dtypes.float32, "total")
         count = metric_variable([num_classes], dtypes.float32, "count")
         ones = ones_like(labels, dtype=dtypes.float32)

@@ -307,8 +307,15 @@ def _share(missed: str, labels: Any, predictions: Any, weights: Any) -> Pair:
     return ratio(hits, build("AddV2", hits, misses), "value"), ratio(hit, build("AddV2", hit, miss), "update_op")
 
 
+def _count_tables(number: int, predictions: Any, weights: Any) -> None:
+    """Count the tables of all thresholds that TensorFlow makes."""
+    known = convert_to_tensor(predictions).shape.is_fully_defined()
+    count_more(number + 6 * (not known) + 2 * (weights is not None))
+
+
 def _share_at(kind: str, missed: str, labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any) -> Pair:
     shares = at_thresholds(labels, predictions, thresholds, weights, ["true_positives", missed])
+    _count_tables(9, predictions, weights)
     value, update = (
         build("RealDiv", hits, build("AddV2", build("AddV2", hits, counts[missed]), _EPSILON), name=f"{kind}_{suffix}")
         for counts, suffix in zip(shares, ("value", "update_op"), strict=True)
@@ -498,6 +505,7 @@ def auc(
             inner = sorted(thresholds)
         places = [-_EPSILON, *inner, 1.0 + _EPSILON]
         values, updates = at_thresholds(labels, predictions, places, weights, IN_ORDER)
+        _count_tables(5, predictions, weights)
         value, update = (_area(counts, curve, summation_method) for counts in (values, updates))
         return finished(
             build("Identity", value, name="value"),

@@ -36,8 +36,7 @@ def maxout(inputs: Any, num_units: int, axis: int = -1, scope: str | None = None
                 + errors.message(f"{features} features for {num_units} units", "a multiple", f"num_units={features}")
             )
         shape[axis] = num_units
-        sizes = tf.shape(inputs)
-        known = [sizes[i] if size is None else size for i, size in enumerate(shape)]
+        known = [tf.shape(inputs)[i] if size is None else size for i, size in enumerate(shape)]
         outputs = tf.reduce_max(tf.reshape(inputs, [*known, features // num_units]), -1)
         outputs.set_shape(shape)
         return outputs

@@ -80,6 +80,7 @@ def _along_axis(type_name: str, logits: Any, axis: Any, name: str | None) -> Any
     number = _axis_number(axis, tensor, type_name)
     if number is None:
         return build(type_name, tensor, name=name)
+    count_more(26)  # TensorFlow computes the order of the axes
     return _swapped(build(type_name, _swapped(tensor, number)), number, name=name)
 
 

@@ -68,7 +68,38 @@ def calls(tf):
             feed(tf.bool, []), lambda: tf.cond(x > 0, lambda: x * drawn([]), lambda: x), lambda: x + drawn([])
         )
 
+    def pairs(*shape):
+        return feed(tf.int32, shape), feed(tf.int32, shape)
+
     found = {
+        "softmax of steps": lambda: nn.softmax(feed(real, [None, 5, 1]), axis=1),
+        "softmax of any steps": lambda: nn.softmax(feed(real, [None, None, 4]), dim=1),
+        "log_softmax of rows": lambda: nn.log_softmax(feed(real, [2, 3]), axis=0),
+        "maxout": lambda: tf.contrib.layers.maxout(feed(real, [None, 6]), 3),
+        "sequence_loss": lambda: tf.contrib.seq2seq.sequence_loss(
+            feed(real, [None, None, 4]), feed(tf.int32, [None, None]), feed(real, [None, None])
+        ),
+        "sequence_loss by steps": lambda: tf.contrib.seq2seq.sequence_loss(
+            feed(real, [2, 3, 4]), feed(tf.int32, [2, 3]), feed(real, [2, 3]), average_across_timesteps=False
+        ),
+        "confusion_matrix": lambda: tf.confusion_matrix(*pairs(None)),
+        "confusion_matrix of a number": lambda: tf.confusion_matrix(*pairs(None), num_classes=3),
+        "confusion_matrix with weights": lambda: tf.confusion_matrix(
+            *pairs(2), num_classes=3, weights=tf.constant([0.5, 1.0])
+        ),
+        "mean_iou": lambda: tf.metrics.mean_iou(*pairs(None), num_classes=5),
+        "mean_iou of images": lambda: tf.metrics.mean_iou(*pairs(None, 4, 4), num_classes=5),
+        "mean_per_class_accuracy": lambda: tf.metrics.mean_per_class_accuracy(*pairs(None), num_classes=3),
+        "auc": lambda: tf.metrics.auc(feed(tf.bool, [None, 2]), feed(real, [None, 2])),
+        "auc with weights": lambda: tf.metrics.auc(
+            feed(tf.bool, [None]), feed(real, [None]), weights=feed(real, [None]), curve="PR"
+        ),
+        "auc of known size": lambda: tf.metrics.auc(feed(tf.bool, [3]), feed(real, [3])),
+        "precision_at_thresholds": lambda: tf.metrics.precision_at_thresholds(
+            feed(tf.bool, [None]), feed(real, [None]), [0.5, 0.6]
+        ),
+        "recall_at_k": lambda: tf.metrics.recall_at_k(feed(tf.int64, [None, 1]), feed(real, [None, 4]), 2),
+        "precision_at_k": lambda: tf.metrics.precision_at_k(feed(tf.int64, [None, 1]), feed(real, [None, 4]), 2),
         "cond": lambda: tf.cond(feed(tf.bool, []), lambda: drawn([]), lambda: drawn([]) + 1.0),
         "cond in cond": lambda: nested(feed(real, [])),
         "cond of operations": lambda: tf.cond(feed(tf.bool, []), tf.no_op, tf.no_op),
