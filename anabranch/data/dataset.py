@@ -129,7 +129,8 @@ class Dataset(structure.OfElements):
             for component in nest.flatten(whole):
                 if component.outer_shape.ndims == 0:
                     raise ValueError(
-                        errors.message(
+                        "A value of from_tensor_slices has insufficient rank for batching.\n"
+                        + errors.message(
                             "a scalar in from_tensor_slices",
                             "tensors with a first dimension",
                             "Dataset.from_tensors(x)",

@@ -68,13 +68,15 @@ def _padded_shape(given: Any, own: TensorShape) -> Tensor:
         ) from problem
     if own.ndims is not None and own.ndims != len(dims):
         raise ValueError(
-            f"The padded shape {tuple(dims)} is not compatible with the corresponding input component shape {own}.\n"
+            f"The padded shape {TensorShape(dims)} is not compatible with the corresponding input component shape "
+            f"{own}.\n"
             + errors.message(f"{len(dims)} sizes", f"{own.ndims}", "padded_shapes with a size for each dimension")
         )
     for size, least in zip(dims, own.as_list() if own.ndims is not None else (), strict=False):
         if size is not None and least is not None and size < least:
             raise ValueError(
-                f"The padded shape {tuple(dims)} is not compatible with the corresponding input component shape {own}."
+                f"The padded shape {TensorShape(dims)} is not compatible with the corresponding input component shape "
+                f"{own}."
                 "\n" + errors.message(f"{size}", f"at least {least}", "a larger size, or None")
             )
     return constant([-1 if size is None else size for size in dims], dtypes.int64)

@@ -50,6 +50,8 @@ def numbers(value: Any, count: int, name: str) -> tuple[int, ...]:
         values = tuple(int(item) for item in given)
     except (TypeError, ValueError, OverflowError):
         values = ()
+    if any(int(item) != item for item in given[: len(values)]):
+        values = ()  # half a window is none
     if len(values) != count or any(item < 1 for item in values):
         raise ValueError(
             f"The `{name}` argument must be a tuple of {count} integers. Received: {value}\n"

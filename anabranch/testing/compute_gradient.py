@@ -46,7 +46,8 @@ def compute_gradient(
         elements of a complex tensor. A list of such pairs for a list of tensors.
 
     Raises:
-        ValueError: there is no default session, or no gradient from ``y`` to ``x``.
+        ValueError: there is no default session. AssertionError, as in TensorFlow: there is no gradient from ``y`` to
+            ``x``, one of them has no floats, or ``x_init_value`` has another shape.
     """
     session = get_default_session()
     if session is None:
@@ -97,8 +98,9 @@ def _start(x: Any, shape: Any, value: Any) -> np.ndarray:
             value = value + 1j * np.random.random_sample(tuple(shape))
     array = np.array(value, dtype)
     if list(array.shape) != list(shape):
-        raise ValueError(
-            errors.message(
+        raise AssertionError(
+            f"x_shape = {list(shape)}, init_data shape = {list(array.shape)}\n"
+            + errors.message(
                 f"x_init_value of shape {list(array.shape)}", f"{list(shape)}, x_shape", "tf.reshape(x, shape)"
             )
         )
@@ -108,13 +110,20 @@ def _start(x: Any, shape: Any, value: Any) -> np.ndarray:
 def _pair(
     session: Any, x: Any, x_shape: Any, y: Any, y_shape: Any, value: Any, delta: float, feed: dict[Any, Any]
 ) -> tuple[np.ndarray, np.ndarray]:
+    for name, tensor in (("x", x), ("y", y)):
+        if not (tensor.dtype.is_floating or tensor.dtype.is_complex):
+            raise AssertionError(
+                f"Don't support type {tensor.dtype.name} for {name}\n"
+                + errors.message(f"{name}, {tensor.name!r}", "floats or complex numbers", "tf.cast(x, tf.float32)")
+            )
     start = _start(x, x_shape, value)
     with session.graph.as_default():
         cotangent = build("Placeholder", dtype=y.dtype.base, shape=list(y_shape), name="cotangent")
         gradient = gradients(y, x, grad_ys=[cotangent])[0]
         if gradient is None:
-            raise ValueError(
-                errors.message(
+            raise AssertionError(
+                "dx = None\n"
+                + errors.message(
                     f"no gradient from {y.name!r} to {x.name!r}", "a y that depends on x", "pass other tensors"
                 )
             )

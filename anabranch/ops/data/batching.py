@@ -88,8 +88,12 @@ class _PaddedBatches(Iterator):
                 raise errors.DataLossError(
                     None,
                     self.dataset.op,
-                    f"Attempted to pad to a smaller size than the input element: {shapes.show(part.shape)} to "
-                    f"{shapes.show(sizes)}",
+                    "Attempted to pad to a smaller size than the input element.\n"
+                    + errors.message(
+                        f"an element of shape {shapes.show(part.shape)}",
+                        f"elements that fit {shapes.show(sizes)}",
+                        "padded_shapes with None where sizes change",
+                    ),
                 )
         batch = np.empty((len(parts), *sizes), parts[0].dtype)
         if any(part.shape != sizes for part in parts):

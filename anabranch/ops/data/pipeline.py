@@ -598,13 +598,23 @@ def batches_of(count: int, size: int, drops: bool) -> int:
     return count if count < 0 else count // size if drops else -(-count // size)
 
 
+_WORDS_OF_LEAST = {
+    "batch_size": "Batch size must be greater than zero.",
+    "record_bytes": "`record_bytes` must be > 0",
+    "header_bytes": "`header_bytes` must be >= 0",
+    "footer_bytes": "`footer_bytes` must be >= 0",
+}
+
+
 def number(ctx: Any, value: Any, name: str, minimum: int | None = None) -> int:
     """A scalar operand as an integer."""
     ctx.check(np.ndim(value) == 0, errors.InvalidArgumentError, f"{name} must be a scalar")
     result = int(value)
     if minimum is not None:
         least = "greater than zero" if minimum == 1 else f"at least {minimum}"
-        ctx.check(result >= minimum, errors.InvalidArgumentError, f"{name} must be {least}, but is {result}.")
+        words = _WORDS_OF_LEAST.get(name, f"{name} must be {least}.")
+        told = errors.message(f"{name}={result}", f"{minimum} or more", f"{name}={max(minimum, 1)}")
+        ctx.check(result >= minimum, errors.InvalidArgumentError, f"{words}\n{told}")
     return result
 
 
