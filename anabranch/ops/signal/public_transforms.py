@@ -294,21 +294,24 @@ def _check_dct(type: int, n: int | None, axis: int, norm: str | None) -> None:
 def idct(
     input: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None, name: str | None = None
 ) -> Tensor:
-    """The inverse of ``tf.signal.dct`` of the same type over the last dimension."""
-    if n is not None:
-        raise NotImplementedError(
-            "`n` is not implemented for idct.\n"
-            + errors.message(f"n={n}", "the signal's own length: n=None", "tf.pad(signal, ...), or signal[..., :n]")
-        )
-    inverse = {1: 1, 2: 3, 3: 2}.get(type, type)
-    x = convert_to_tensor(input, preferred_dtype=dtypes.float32)
-    transform = dct(x, inverse, n, axis, norm, name)
-    if norm == "ortho":
-        return transform
-    kind = x.dtype.base
-    _, size = _size(x)
-    count = build("Sub", _as(size, kind), 1.0) if type == 1 else _as(size, kind)
-    return build("Mul", transform, build("RealDiv", convert_to_tensor(0.5, kind), count))
+    """The inverse of ``tf.signal.dct`` of the same type over the last dimension; without ``norm`` up to its scale.
+
+    As in TensorFlow and ``scipy.fftpack``, what ``norm=None`` gives is the inverse times twice the number of samples
+    (one less of type 1): types 2 and 3 are each other's inverse, type 1 is its own.
+
+    Args:
+        input: float ``[..., samples]``.
+        type: 1, 2 or 3.
+        n: length to cut the signal to, or to pad it to with zeros; None for its own.
+        axis: -1.
+        norm: None or ``"ortho"``, which is the very inverse of ``tf.signal.dct`` with that norm.
+        name: name of the ops.
+
+    Example:
+        >>> x = tf.constant([1.0, 2.0, 3.0])
+        >>> y = tf.signal.idct(tf.signal.dct(x)) / (2 * 3)  # 1, 2, 3
+    """
+    return dct(input, {1: 1, 2: 3, 3: 2}.get(type, type), n, axis, norm, name)
 
 
 # ------------------------------------------------------------------------------------------------------------- windows
