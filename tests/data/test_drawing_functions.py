@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import anabranch as tf
 from anabranch.ops.data import parallel
-from anabranch.runtime.interpreter import open_code, straight_line
+from anabranch.runtime.interpreter import body_calls, open_code, straight_line
 from anabranch.runtime.plans import plan
 
 D = tf.data.Dataset
@@ -272,3 +274,31 @@ def test_functions_that_draw_in_branches_and_loops_run_as_code(monkeypatch):
     for batch, expected in zip(code, found(), strict=True):
         for column, wanted in zip(batch, expected, strict=True):
             np.testing.assert_array_equal(column, wanted)
+
+
+@pytest.mark.parametrize(("products", "tier"), [(False, "interpreted"), (True, "compiled")])
+def test_functions_of_elements_stay_code_where_those_of_products_are_compiled(
+    products: bool, tier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    functions: list[body_calls.BodyFunction] = []
+    make = body_calls.BodyFunction.__init__
+
+    def noted(self: Any, *args: Any) -> None:
+        make(self, *args)
+        functions.append(self)
+
+    monkeypatch.setattr(body_calls.BodyFunction, "__init__", noted)
+
+    def change(image: Any) -> Any:
+        image = tf.image.random_saturation(tf.image.random_brightness(image, 0.3, seed=1), 0.5, 1.5, seed=2)
+        if products:
+            image = tf.matmul(tf.reshape(image, [320, 240]), tf.zeros([240, 8]))
+        return tf.clip_by_value(image / 255.0, 0.0, 1.0)
+
+    with tf.Session() as session:
+        images = np.random.RandomState(0).rand(160, 160, 3).astype(np.float32)
+        dataset = tf.data.Dataset.from_tensors(images).repeat().map(change).batch(10)
+        batch = dataset.make_one_shot_iterator().get_next()
+        for _ in range(60):
+            session.run(batch)
+    assert {function._plan.tier for function in functions if function.reserves} == {tier}

@@ -159,6 +159,42 @@ def _saturate(planes: Sequence[np.ndarray], scale: np.ndarray, out: np.ndarray) 
         np.subtract(value, plane, out=out[..., channel])
 
 
+def _channels(xp: Any, images: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """The three channels, each with a last dimension of 1, the value, and how far the least channel is from it.
+
+    What is computed of these is broadcast over the channels at the end: XLA's CPU backend computes what is stacked for
+    each of the three anew, with a choice between them for each element.
+    """
+    red, green, blue = images[..., 0:1], images[..., 1:2], images[..., 2:3]
+    value = xp.maximum(xp.maximum(red, green), blue)
+    return red, green, blue, value, value - xp.minimum(xp.minimum(red, green), blue)
+
+
+def _turned(xp: Any, images: Any, delta: Any) -> Any:
+    """:func:`_turn` for programs."""
+    kind = np.float32
+    red, green, blue, value, spread = _channels(xp, images)
+    norm = kind(1) / xp.where(spread > 0, spread, kind(1))
+    hue = xp.where(
+        red == value,
+        (green - blue) * norm,
+        xp.where(green == value, (blue - red) * norm + kind(2), (red - green) * norm + kind(4)),
+    )
+    hue = hue * kind(1 / 6) + delta
+    hue = (hue - xp.floor(hue)) * kind(6)
+    places, apart, sign = (np.array(row, np.float32) for row in ((3, 2, 4), (2, 1, 1), (-1, 1, 1)))
+    part = xp.clip((xp.abs(hue - places) - apart) * sign, kind(0), kind(1))
+    return value - part * xp.where(value > 0, spread, kind(0))
+
+
+def _saturated(xp: Any, images: Any, scale: Any) -> Any:
+    """:func:`_saturate` for programs."""
+    kind = np.float32
+    _, _, _, value, spread = _channels(xp, images)
+    most = xp.where(spread > 0, value / xp.where(spread > 0, spread, kind(1)), scale)
+    return value - (value - images) * xp.maximum(xp.minimum(most, scale), kind(0))
+
+
 _FLOATS = {"T": Type("bfloat16 double float half", "float")}
 _HALVES = {"T": Type("float half", "float")}
 
@@ -237,10 +273,7 @@ class AdjustHue(Op):
         xp, (x, delta) = ctx.xp, inputs
         if xp is np:
             return _recoloured(_turn, x, delta).astype(x.dtype, copy=False)
-        hsv = to_hsv(xp, x.astype(np.float32))
-        hue = hsv[..., 0] + delta
-        turned = xp.stack([hue - xp.floor(hue), hsv[..., 1], hsv[..., 2]], axis=-1)
-        return to_rgb(xp, turned).astype(x.dtype)
+        return _turned(xp, x.astype(np.float32), delta).astype(x.dtype)
 
 
 class AdjustSaturation(Op):
@@ -261,6 +294,4 @@ class AdjustSaturation(Op):
         xp, (x, scale) = ctx.xp, inputs
         if xp is np:
             return _recoloured(_saturate, x, scale).astype(x.dtype, copy=False)
-        hsv = to_hsv(xp, x.astype(np.float32))
-        saturation = xp.clip(hsv[..., 1] * scale, np.float32(0), np.float32(1))
-        return to_rgb(xp, xp.stack([hsv[..., 0], saturation, hsv[..., 2]], axis=-1)).astype(x.dtype)
+        return _saturated(xp, x.astype(np.float32), scale).astype(x.dtype)

@@ -157,6 +157,7 @@ class BodyFunction:
         "_manager",
         "_open",
         "_plan",
+        "_program_run",
         "_read",
         "_rows",
         "_runner",
@@ -187,6 +188,10 @@ class BodyFunction:
         self._straight: Straight | None = straight
         self._in_parts = straight is not None and any(self._plan.needs_host(op) for op in self._plan.segments[0].ops)
         """Whether ops of it stay on the host when it is compiled."""
+        self._program_run = policy.FUNCTION_IN_PARTS if self._in_parts else policy.FUNCTION_RUN
+        """What a program must save at least."""
+        if not self._in_parts and not any(op.definition.flops is not None for op in self._plan.segments[0].ops):
+            self._program_run = policy.FUNCTION_OF_ELEMENTS
         self._read = [] if straight is None else [runner.slot(key.maker) for key in straight.reads]
         """The tables and variables that its code reads, which are pinned for each call."""
         self._open = None if straight is None or straight.any_size is not None else open_code.of_body(self._plan)
@@ -373,7 +378,7 @@ class BodyFunction:
         straight = self._straight
         if straight is None:
             return False
-        if straight.cost <= (policy.FUNCTION_IN_PARTS if self._in_parts else policy.FUNCTION_RUN):
+        if straight.cost <= self._program_run:
             return True
         code = straight.any_size
         return code is not None and code.serves and self._tier == "auto" and code.cost <= policy.PARTS_RUN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -253,3 +254,18 @@ def test_hue_and_saturation_by_planes_are_the_definition(images, amount):
         np.testing.assert_allclose(found[0], turned, atol=tolerance)
     if amount >= 0:
         np.testing.assert_allclose(found[1], paler, atol=tolerance)
+
+
+@pytest.mark.parametrize("change", [tf.image.adjust_hue, tf.image.adjust_saturation])
+@pytest.mark.parametrize("amount", [0.0, 0.3, 1.0, 2.5])
+def test_colours_at_the_edges_are_alike_in_both_tiers(change: Any, amount: float) -> None:
+    values = np.array([-1.0, 0.0, 0.25, 1.0, 7.0], np.float32)
+    pixels = np.stack(np.meshgrid(values, values, values), -1).reshape(5, 25, 3)  # greys, ties, none above zero
+    found = []
+    for tier in ("interpreted", "compiled"):
+        with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+            images = tf.placeholder(tf.float32, [5, 25, 3])
+            delta = min(amount, 1.0) if change is tf.image.adjust_hue else amount
+            found.append(session.run(change(images, delta), {images: pixels}))
+    assert np.isfinite(found[1]).all()
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-5)
