@@ -179,9 +179,9 @@ def test_a_function_of_which_a_part_stays_on_the_host_is_dearer_to_compile(monke
         return image
 
     def decoded(text):
-        return computed(tf.reshape(tf.cast(tf.decode_raw(text, tf.uint8), tf.float32), [56, 56, 3]))
+        return computed(tf.reshape(tf.cast(tf.decode_raw(text, tf.uint8), tf.float32), [72, 72, 3]))
 
-    pixels = np.arange(12 * 56 * 56 * 3, dtype=np.uint32).astype(np.uint8).reshape(12, 56, 56, 3)
+    pixels = np.arange(12 * 72 * 72 * 3, dtype=np.uint32).astype(np.uint8).reshape(12, 72, 72, 3)
     asked = []
     for dataset in (
         lambda: tf.data.Dataset.from_tensor_slices(pixels).map(lambda image: computed(tf.cast(image, tf.float32))),

@@ -22,6 +22,7 @@ import numpy as np
 from anabranch.core.cancellation import CancellationToken
 from anabranch.core.contract import faults, kernels
 from anabranch.core.graph.body import Body
+from anabranch.core.values import shapes
 from anabranch.rewrite import effects
 from anabranch.runtime.interpreter import open_code
 from anabranch.runtime.interpreter.row_code import Rows
@@ -188,10 +189,10 @@ class BodyFunction:
         self._straight: Straight | None = straight
         self._in_parts = straight is not None and any(self._plan.needs_host(op) for op in self._plan.segments[0].ops)
         """Whether ops of it stay on the host when it is compiled."""
-        self._program_run = policy.FUNCTION_IN_PARTS if self._in_parts else policy.FUNCTION_RUN
+        moved = sum(shapes.num_elements(getattr(key, "_shape", None)) or 0 for key in (*body.args, *body.outputs))
+        alone = policy.FUNCTION_RUN + policy.FUNCTION_PER_MOVED * moved
+        self._program_run = policy.FUNCTION_IN_PARTS if self._in_parts else alone
         """What a program must save at least."""
-        if not self._in_parts and not any(op.definition.flops is not None for op in self._plan.segments[0].ops):
-            self._program_run = policy.FUNCTION_OF_ELEMENTS
         self._read = [] if straight is None else [runner.slot(key.maker) for key in straight.reads]
         """The tables and variables that its code reads, which are pinned for each call."""
         self._open = None if straight is None or straight.any_size is not None else open_code.of_body(self._plan)

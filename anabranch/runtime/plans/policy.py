@@ -49,11 +49,8 @@ PARTS_RUN = 1500.0
 """The same of a body whose sizes change in each iteration: ops on the host, with programs between them."""
 FUNCTION_RUN = 120.0
 """Running a function that a kernel calls as a program of its own."""
-FUNCTION_OF_ELEMENTS = 1500.0
-"""The same of a function without products of matrices: a program saves less than the model says, as a call by the
-executor also draws and copies there. Nine chains on 8,000 to 196,000 elements (colours, crops, resizing, spectra) took
-1.05 to 3 times as long compiled, and one with two products an eighth.
-"""
+FUNCTION_PER_MOVED = 0.0015
+"""The same for an element of what it takes and gives, which are copied to the program and from it."""
 FUNCTION_IN_PARTS = 4 * FUNCTION_RUN
 """The same of a function of which a part stays on the host, like a decoder: each call is a step of several pieces."""
 STRAIGHT_RUN = 6.0
