@@ -141,6 +141,7 @@ def short_form(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], bool] | 
         return None
     if any(key is None or key in plan.handles for key in item.sources):
         return None
+    fixed = bool(outputs) and all([_is_fixed(plan, key) for key in item.sources])
     if definition.only_passes and len(item.sources) == len(outputs) == 1:
         (source,), (output,) = item.sources, outputs
 
@@ -198,7 +199,50 @@ def short_form(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], bool] | 
         env.update(zip(outputs, values, strict=True))
         return True
 
-    return compute
+    return _remembering(compute, outputs) if fixed else compute
+
+
+MOST_REMEMBERED = 1 << 12
+"""Bytes of a result that follows from constants and is computed once."""
+
+
+def _remembering(compute: Callable[[dict[Any, Any]], bool], outputs: Sequence[Tensor]) -> Callable[[Any], bool]:
+    """The same for operands that are the same at each run: what it gives is kept, unless it is large."""
+    kept: dict[Tensor, Any] = {}
+    large = False
+
+    def hand_out(env: dict[Any, Any]) -> bool:
+        nonlocal large
+        if kept:
+            env.update(kept)
+            return True
+        if not compute(env):
+            return False
+        if not large:
+            large = sum(getattr(env[output], "nbytes", MOST_REMEMBERED + 1) for output in outputs) > MOST_REMEMBERED
+            if not large:
+                kept.update((output, env[output]) for output in outputs)
+        return True
+
+    return hand_out
+
+
+def _is_fixed(plan: Any, key: Any) -> bool:
+    """Whether a value follows from constants alone; asked of the sources of one op after the other, in their order."""
+    if not isinstance(key, Tensor) or key in plan.fed or key in plan.analysis.instead:
+        return False
+    fixed: bool | None = plan.fixed.get(key)
+    if fixed is None:
+        op = key.op
+        sources = plan.sources(op) if key not in plan.constants and op.definition.effect.kind == "pure" else ()
+        fixed = key in plan.constants or (
+            bool(sources)
+            and op.definition.deterministic
+            and op.definition.makes is None
+            and all(_is_fixed(plan, source) for source in sources)
+        )
+        plan.fixed[key] = fixed
+    return fixed
 
 
 def _form_of_update(plan: Any, item: HostItem) -> Callable[[dict[Any, Any]], bool] | None:

@@ -71,6 +71,8 @@ def to_host(value: Any) -> Any:
         return value
     if isinstance(value, Version):
         return value.host()
+    if isinstance(value, np.generic):  # a predicate of a loop
+        return np.array(value)
     if isinstance(value, Published):
         return np.array(value.value)
     if value is None or isinstance(value, ResourceHandle):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,9 +36,10 @@ def text(heading: str, given: str, expected: str, instead: str) -> str:
 
 
 def require(ctx: Any, ok: Any, heading: str, given: str, expected: str, instead: str, *payload: Any) -> None:
-    """Fail the step unless ``ok``; placeholders in the texts stand for ``payload``."""
+    """Fail the step unless ``ok``; placeholders in the texts stand for ``payload``, whose shapes are :func:`told`."""
     if not ok:
-        ctx.check(False, errors.InvalidArgumentError, text(heading, given, expected, instead), *payload)
+        shown = [shapes.show(item.shape) if isinstance(item, _Told) else item for item in payload]
+        ctx.check(False, errors.InvalidArgumentError, text(heading, given, expected, instead), *shown)
 
 
 def as_list(value: Any) -> HostList:
@@ -77,9 +78,17 @@ def shape_vector(raw: RawShape, dtype: Any) -> np.ndarray:
     return shapes.as_array(raw, dtype)
 
 
-def told(raw: RawShape) -> str:
-    """A shape in a check's text."""
-    return shapes.show(raw)
+class _Told(NamedTuple):
+    """A shape in a check's text, which is written only if the check fails: loops read and write elements by the
+    thousand.
+    """
+
+    shape: RawShape
+
+
+def told(raw: RawShape) -> Any:
+    """A shape in the payload of :func:`require`."""
+    return _Told(raw)
 
 
 def same_dtype(

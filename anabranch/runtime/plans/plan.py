@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -69,6 +70,7 @@ class Plan:
         self.options = options
         self.feed_shapes = tuple(feed_shapes)
         self.fetched = frozenset(fetches)
+        self.seeded_outside = policy.SEED in os.environ
         ops = []
         for fetch in fetches:
             op = fetch.op if isinstance(fetch, Tensor) else fetch
@@ -114,6 +116,8 @@ class Plan:
             for op in self.analysis.order
             if op.role is Role.CONSTANT and op._outputs[0] not in self.fed
         }
+        self.fixed: dict[Tensor, bool] = {}
+        """Whether values follow from constants alone, as far as somebody has asked."""
         self.handles: dict[Tensor, ResourceHandle] = {}
         self.makers: dict[ResourceHandle, Operation] = {}
         """What makes each resource that the step may have to make."""

@@ -10,7 +10,6 @@ deterministic, so a program takes the same tiers in the same runs each time.
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Container, Sequence
 from typing import Any
 
@@ -293,7 +292,7 @@ def is_scheduled(plan: Any) -> bool:
         plan.nested
         or options.deterministic
         or options.seed is not None
-        or SEED in os.environ
+        or plan.seeded_outside
         or plan.graph.seed is not None
     )
 
