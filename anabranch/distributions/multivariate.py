@@ -11,7 +11,7 @@ from anabranch.core.contract.api import public
 from anabranch.core.graph.build import build
 from anabranch.core.graph.convert import convert_to_tensor
 from anabranch.core.graph.public_scopes import name_scope
-from anabranch.core.graph.random_seed import OperationCount, counted_as
+from anabranch.core.graph.random_seed import OperationCount, count_more, counted_as
 from anabranch.core.values import dtypes, shapes
 from anabranch.distributions import checks
 from anabranch.distributions.base import (
@@ -201,6 +201,7 @@ class Multinomial(_Counts):
             self._logits, self._probs = logits_and_probs(logits, probs, True, validate_args, "Multinomial")
             self._total_count = floats("Multinomial", self._logits.dtype.base, total_count=total_count)["total_count"]
             self._total_count = checked(self._total_count, validate_args, *checks.counts(self._total_count))
+            count_more(5 if probs is None else 2)  # the number of classes
         super().__init__(
             self._probs.dtype.base,
             NOT_REPARAMETERIZED,
@@ -227,7 +228,11 @@ class Multinomial(_Counts):
     def _sample_n(self, n: Any, seed: int | None) -> Any:
         shape = vector(_count(n), self._batch()[1], self._event()[1])
         spread = build("BroadcastTo", self._logits, shape)
-        return self._draw(spread, n, seed)
+        known = self._logits.shape.is_fully_defined()
+        count_more(64 if known else 42)  # a loop over the batch
+        drawn = self._draw(spread, n, seed)
+        count_more(9 if known else 13)
+        return drawn
 
     def _log_prob(self, counts: Any) -> Any:
         counts = self._checked(counts)

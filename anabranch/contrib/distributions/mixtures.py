@@ -15,6 +15,7 @@ from anabranch.contrib.distributions.parameters import keep_parameters
 from anabranch.contrib.distributions.transformed import TransformedDistribution
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.random_seed import count_more
 from anabranch.distributions import checks
 from anabranch.distributions.base import (
     FULLY_REPARAMETERIZED,
@@ -375,6 +376,8 @@ class MixtureSameFamily(_Mixed):
             [*mixture_distribution._graph_parents, *components_distribution._graph_parents],
             name,
         )
+        self._known = mixture_distribution.logits.shape.is_fully_defined()
+        count_more(1 if self._known else -4)  # sizes of the classes
 
     @property
     def mixture_distribution(self) -> Any:
@@ -407,7 +410,9 @@ class MixtureSameFamily(_Mixed):
         return self._of._event()
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
+        count_more(2)  # the sample of another distribution
         values = self._of._sample_n(n, new_seed(seed, "components"))
+        count_more(10 if self._known else 1)  # its shape, and that of the classes
         raw, dynamic = self._batch()
         classes = self._chooser._sample_n(n, new_seed(seed, "mixture"))
         if self._chooser.batch_shape.ndims == 0 and (raw is None or raw):
@@ -416,6 +421,7 @@ class MixtureSameFamily(_Mixed):
             classes = tf.reshape(self._chooser.sample(shape, new_seed(seed, "mixture")), shape)
         size = tf.shape(self._chooser.logits)[-1]
         chosen = tf.one_hot(classes, size, dtype=tf.bool, on_value=True, off_value=False)
+        count_more(25 if self._known else 20)  # as many axes as events have
         kept = tf.where_v2(self._over_events(chosen), values, tf.zeros_like(values))
         return tf.reduce_sum(kept, -1 - self._event_ndims)
 
@@ -508,6 +514,7 @@ class ExpRelaxedOneHotCategorical(Distribution):
             )
             given = tf.convert_to_tensor(temperature, self._logits.dtype.base_dtype, name="temperature")
             self._temperature = checked(given, validate_args, checks.positive(given, "temperature must be positive"))
+            count_more(9 if probs is None else 6)  # numbers of axes and classes
         super().__init__(
             self._logits.dtype.base_dtype,
             FULLY_REPARAMETERIZED,
@@ -550,7 +557,9 @@ class ExpRelaxedOneHotCategorical(Distribution):
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
         shape = vector(_count(n), broadcast_shape(self._logits)[1])
+        count_more(10 if self._logits.shape.is_fully_defined() else 5)  # logits spread over the batch
         uniform = tf.random_uniform(shape, float(np.finfo(self._dtype.np).tiny), 1.0, self._dtype, seed)
+        count_more(-3)
         gumbel = -tf.log(-tf.log(uniform))
         return tf.nn.log_softmax((gumbel + self._logits) / self._temperature[..., tf.newaxis])
 

@@ -8,6 +8,7 @@ import anabranch as tf
 from anabranch.contrib.distributions.bijectors import Bijector, Identity
 from anabranch.core import errors
 from anabranch.core.contract.api import public
+from anabranch.core.graph.random_seed import count_more
 from anabranch.core.graph.static_value import constant_value_as_shape
 from anabranch.distributions.base import Distribution
 
@@ -155,6 +156,7 @@ class TransformedDistribution(Distribution):
             distribution._graph_parents,
             name or self._bijector.name + distribution.name,
         )
+        count_more(29)  # shapes, of which TensorFlow asks whether they are overridden
 
     @property
     def distribution(self) -> Distribution:
@@ -195,12 +197,14 @@ class TransformedDistribution(Distribution):
         return known, self._bijector.forward_event_shape_tensor(dynamic)
 
     def _sample_n(self, n: Any, seed: int | None) -> Any:
-        return self._mapped(self._of._sample_n(n, seed))
+        return self._mapped(self._unmapped_sample_n(n, seed))
 
     def _unmapped_sample_n(self, n: Any, seed: int | None) -> Any:
+        count_more(2)  # the sample of another distribution, whose shape is TensorFlow's again
         return self._of._sample_n(n, seed)
 
     def _mapped(self, drawn: Any) -> Any:
+        count_more(8)
         return self._bijector.forward(drawn)
 
     def _log_prob(self, y: Any) -> Any:

@@ -458,6 +458,35 @@ def samples(tf):
     return found
 
 
+def samples_of_samples(tf):
+    """Samples that are functions of others', counts and mixtures: two from each, so that both their parts count."""
+    plain, contrib = tf.distributions, tf.contrib.distributions
+    logits = {"known": [2, 3], "of any batch": [None, 3]}
+    kinds = {
+        "relaxed one-hot": lambda x: contrib.RelaxedOneHotCategorical(0.5, logits=x),
+        "relaxed one-hot of probabilities": lambda x: contrib.RelaxedOneHotCategorical(0.5, probs=tf.nn.softmax(x)),
+        "its logarithm": lambda x: contrib.ExpRelaxedOneHotCategorical(0.5, logits=x),
+        "relaxed bernoulli": lambda x: contrib.RelaxedBernoulli(0.5, logits=x),
+        "exponential of a normal": lambda x: contrib.TransformedDistribution(
+            plain.Normal(x, 1.0), contrib.bijectors.Exp()
+        ),
+        "multinomial": lambda x: plain.Multinomial(4.0, logits=x),
+        "multinomial of probabilities": lambda x: plain.Multinomial(4.0, probs=tf.nn.softmax(x)),
+        "mixture": lambda x: contrib.MixtureSameFamily(plain.Categorical(logits=x), plain.Normal(x, 1.0)),
+    }
+
+    def twice(make, shape):
+        def function():
+            distribution = make(tf.placeholder(tf.float32, shape))
+            return distribution.sample(), distribution.sample(2)
+
+        return function
+
+    return {
+        f"{name}, logits {which}": twice(make, shape) for name, make in kinds.items() for which, shape in logits.items()
+    }
+
+
 def models(tf):
     """Models of `tf.keras`: a layer or some, and one with weights behind them."""
     keras, layers = tf.keras, tf.keras.layers
@@ -540,7 +569,16 @@ def models(tf):
 
 def cases(tf):
     """All of them."""
-    found = {**calls(tf), **loops(tf), **reductions(tf), **cells(tf), **decoders(tf), **samples(tf), **models(tf)}
+    found = {
+        **calls(tf),
+        **loops(tf),
+        **reductions(tf),
+        **cells(tf),
+        **decoders(tf),
+        **samples(tf),
+        **samples_of_samples(tf),
+        **models(tf),
+    }
     for name, function in images(tf).items():
         for shape_name, shape in SHAPES.items():
             for kind in (tf.float32, tf.uint8):
