@@ -3,7 +3,7 @@
 Policy. Two-byte floats multiply with float32 accumulators and round once; integers wrap in their own type.
 `ctx.precision` governs float32 on accelerators. Gradients are matrix products with the transpositions exchanged, and
 nothing is transposed in memory but on CPUs, before a product that begins with a transposed matrix and is not large.
-There, the products of many small matrices are sums that are taken over all of them.
+There, the products of many small matrices, and of tall ones of few columns, are sums that are taken over all rows.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ multilayer perceptron 0.76-0.9; beyond, the processor time grows, and from 2**32
 
 _SMALL, _SMALL_ROW, _MANY = 16, 64, 256
 """Rows and inner size, columns, and how many matrices are many small ones."""
+_TALL, _FEW_COLUMNS = 2048, 5
+"""Rows and columns of a matrix that is tall."""
 
 
 # ------------------------------------------------------------------------------------------------------------- kernels
@@ -49,7 +51,7 @@ def product(ctx: Any, a: Any, b: Any) -> Any:
         if is_half(a.dtype):
             return host_blas.product(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
         return host_blas.product(a, b)
-    if ctx.platform == "cpu" and _are_many_small(a, b):
+    if ctx.platform == "cpu" and (_are_many_small(a, b) or _is_of_few_columns(a, b)):
         return ctx.apart(_sum_of_outer_products(a, b))
     wide = np.float32 if is_half(a.dtype) else a.dtype
     return ctx.xp.matmul(a, b, precision=ctx.precision, preferred_element_type=wide).astype(a.dtype)
@@ -68,6 +70,18 @@ def _are_many_small(a: Any, b: Any) -> bool:
     if not (1 <= inner <= _SMALL and rows <= _SMALL and 1 < columns <= _SMALL_ROW):
         return False
     return math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2])) >= _MANY
+
+
+def _is_of_few_columns(a: Any, b: Any) -> bool:
+    """Whether a product is of a tall matrix of few columns, as colours or coordinates, and a small one.
+
+    CPU-ms of the product, and of the sum of outer products: ``[100000, 3]`` times ``[3, 3]`` 2.0 and 0.23, 65,536 of
+    them 1.5 and 0.30, 16,384 0.38 and 0.06, 2,048 0.19 and 0.01; ``[16384, 3]`` times ``[3, 16]`` 0.50 and 0.23,
+    ``[16384, 5]`` times ``[5, 5]`` 0.25 and 0.07, ``[16384, 8]`` times ``[8, 8]`` 0.15 and 0.30.
+    """
+    if a.dtype != np.float32 or b.dtype != np.float32 or a.ndim != 2 or b.ndim != 2:
+        return False
+    return a.shape[0] >= _TALL and 1 <= a.shape[1] <= _FEW_COLUMNS and 1 < b.shape[1] <= _SMALL
 
 
 def _sum_of_outer_products(a: Any, b: Any) -> Any:

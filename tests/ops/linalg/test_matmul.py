@@ -301,9 +301,12 @@ def test_products_that_begin_with_a_transposed_matrix(shape, dtype, tier):
         ((300, 5, 16), (300, 64, 16), {"transpose_b": True}),
         ((300, 1, 2), (300, 2, 2), {}),
         ((2, 300, 3, 1), (1, 1, 1, 3), {}),
+        ((3000, 3), (3, 3), {}),
+        ((2048, 5), (16, 5), {"transpose_b": True}),
+        ((1, 2100), (1, 2), {"adjoint_a": True}),
     ],
 )
-def test_many_small_matrices(left, right, options):
+def test_many_small_matrices_and_tall_ones_of_few_columns(left, right, options):
     random = np.random.RandomState(0)
     a, b = (random.standard_normal(shape).astype(np.float32) for shape in (left, right))
     given = [tf.placeholder(tf.float32, left), tf.placeholder(tf.float32, right)]
