@@ -127,6 +127,8 @@ class _Operators:
         def traced(branch: Callable[[], Any], other: Callable[[], Any], role: str) -> Callable[[], list[Any]]:
             def function() -> list[Any]:
                 kept[role] = run(branch, lambda: _probed(lambda: values_of(other)), role)
+                if len(kept) == 2:
+                    _check_dtypes_of_branches(names, kept["main"], kept["else"])
                 return [None if not _is_value(value) else value for value in kept[role]] + [constant(0)]
 
             return function
@@ -283,6 +285,24 @@ def _is_value(value: Any) -> bool:
         or hasattr(value, "_known")
         or hasattr(value, "initializer")
     )
+
+
+def _check_dtypes_of_branches(names: Sequence[Any], first: Sequence[Any], second: Sequence[Any]) -> None:
+    """Raise TypeError for a variable that has one dtype in one branch of an ``if``, and another in the other."""
+    for name, one, other in zip(names, first, second, strict=False):
+        if not all([_is_value(value) and not composites.is_composite(value) for value in (one, other)]):
+            continue
+        dtype, wanted = [convert_to_tensor(value).dtype.base for value in (one, other)]
+        if dtype is not wanted:
+            raise TypeError(
+                f'"{name}" has dtype {dtype.name} in the TRUE branch, but dtype={wanted.name} in the FALSE branch. '
+                "TensorFlow control flow requires that they are the same.\n"
+                + errors.message(
+                    f"{name!r}, which an `if` over a tensor makes {dtype.name} or {wanted.name}",
+                    "one dtype in both branches",
+                    f"{name} = tf.cast({name}, tf.{dtype.name}) in the branch that differs",
+                )
+            )
 
 
 def _zeros(like: Any) -> Any:

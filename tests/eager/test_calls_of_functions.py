@@ -405,3 +405,19 @@ def test_a_concrete_function_takes_tensors_of_its_dtypes_and_what_becomes_one() 
             double(tf.constant([1]))
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
         assert session.run(double(tf.constant([3.0]))).tolist() == [6.0]
+
+
+@pytest.mark.parametrize("other", [tf.constant, float, lambda value: np.float32(value)])
+def test_a_variable_with_two_dtypes_after_an_if_is_named(other: Any) -> None:
+    @tf.function
+    def branches(c: Any) -> Any:
+        kept = 1.0
+        rate = 1
+        if c:
+            kept = 2.0
+            rate = other(2.0)
+        return kept, rate
+
+    text = '"rate" has dtype float32 in the TRUE branch, but dtype=int32 in the FALSE branch'
+    with pytest.raises(TypeError, match=text):
+        branches(tf.constant(True))
