@@ -98,7 +98,9 @@ class StringStrip(Op):
 def _characters(value: bytes) -> list[bytes]:
     """The UTF-8 characters of a string; bytes that start none belong to the one before."""
     starts = [match.start() for match in _UTF8_STARTS.finditer(value)]
-    if value and (not starts or starts[0]):
+    if not value:
+        return []
+    if not starts or starts[0]:
         starts.insert(0, 0)
     return [value[start:end] for start, end in zip(starts, [*starts[1:], len(value)], strict=True)]
 
@@ -132,21 +134,28 @@ class Substr(Op):
 
     def host_kernel(ctx, inputs, attrs):
         values, positions, lengths = np.broadcast_arrays(*inputs)
-        strings = np.empty(values.size, object)
-        rows = zip(values.ravel(), positions.ravel().tolist(), lengths.ravel().tolist(), strict=True)
-        for i, (value, position, length) in enumerate(rows):
-            parts: Any = value if attrs["unit"] == "BYTE" else _characters(value)
+        parts: list[Any] = values.ravel().tolist()
+        if attrs["unit"] != "BYTE":
+            parts = list(map(_characters, parts))
+        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+        starts = positions.ravel().astype(np.int64)
+        outside = (starts < -sizes) | (starts > sizes)
+        if outside.any():
+            first = int(np.argmax(outside))
             ctx.check(
-                -len(parts) <= position <= len(parts),
+                False,
                 errors.InvalidArgumentError,
                 "pos {0} out of range for string at index {1}",
-                position,
-                i,
+                int(starts[first]),
+                first,
             )
-            start = position if position >= 0 else len(parts) + position
-            part = parts[start : start + max(length, 0)]
-            strings[i] = part if attrs["unit"] == "BYTE" else b"".join(part)
-        return strings.reshape(values.shape)
+        starts = np.where(starts < 0, starts + sizes, starts)
+        ends = starts + np.clip(lengths.ravel(), 0, sizes)
+        places = zip(parts, starts.tolist(), ends.tolist(), strict=True)
+        found = [part[start:end] for part, start, end in places]
+        if attrs["unit"] != "BYTE":
+            found = list(map(b"".join, found))
+        return np.fromiter(found, object, len(found)).reshape(values.shape)
 
 
 # -------------------------------------------------------------------------------------------------------------- numbers

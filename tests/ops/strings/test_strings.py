@@ -11,6 +11,7 @@ import pytest
 import anabranch as tf
 from anabranch.core.graph.build import build
 from anabranch.ops.strings import hashes
+from anabranch.testing.kernels import run_op
 
 CASES = json.loads((Path(__file__).parents[2] / "golden" / "strings.json").read_text())
 # Which op types the cases run; `test_each_op_has_a_case` holds the list against what the graphs contain.
@@ -274,3 +275,19 @@ def test_fingerprints_that_are_refused():
             tf.fingerprint(1.0)
         with pytest.raises(ValueError, match="Unsupported method: x"):
             tf.fingerprint([1.0], method="x")
+
+
+@pytest.mark.parametrize(
+    ("unit", "wanted"),
+    [
+        ("BYTE", [b"llo\0\0", b"d", b"", b"\xc3\xa9"]),
+        ("UTF8_CHAR", [b"llo\0\0", b"d", b"", b"\xc3\xa9t"]),
+    ],
+)
+def test_parts_of_strings_from_either_end_and_of_nothing(unit, wanted):
+    texts = np.array([b"hello\0\0", b"\xc3\xa9tude", b"", b"\xc3\xa9t"], object)
+    starts, lengths = np.array([2, -2, 0, 0]), np.array([2**62, 1, 5, 2])
+    assert run_op("Substr", texts, starts, lengths, unit=unit).tolist() == wanted
+    assert run_op("Substr", texts, np.int64(0), np.int64(-3), unit=unit).tolist() == [b""] * 4
+    with pytest.raises(tf.errors.InvalidArgumentError, match="pos 3 out of range for string at index 2"):
+        run_op("Substr", texts, np.array([3, 3, 3, 0]), lengths, unit=unit)
