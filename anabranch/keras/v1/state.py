@@ -148,6 +148,8 @@ def clear_session() -> None:
     _session.clear()
     _eager_graph.clear()
     reset_uids()
+    if not is_eager():
+        learning_phase()  # TensorFlow makes it here, which default seeds count
 
 
 # -------------------------------------------------------------------------------------------------------------- phases
