@@ -1,4 +1,4 @@
-"""Linear models, models with two optimizers, the order of weights, and how many samples a step takes.
+"""Linear models, models with two optimizers, the order of weights, how many samples a step takes, and what is told.
 
 Values are those that TensorFlow 1.15.5 gives for the same programs.
 """
@@ -175,3 +175,22 @@ def test_a_dataset_is_not_split() -> None:
     data = tf.data.Dataset.from_tensor_slices((np.ones((4, 3)), np.ones((4, 1)))).batch(2)
     with pytest.raises(ValueError, match="not supported when input `x` is a dataset or a dataset iterator"):
         model.fit(data, validation_split=0.5, verbose=0)
+
+
+@pytest.mark.parametrize("option", ["lr", "decay", "clipnorm", "clipvalue"])
+def test_options_of_optimizers_are_not_negative(option: str) -> None:
+    with pytest.raises(ValueError, match=f"Expected {option} >= 0, received: -1.0"):
+        tf.keras.optimizers.SGD(**{option: -1.0})
+
+
+def test_values_between_epochs_are_written_at_the_number_of_the_batch(tmp_path: Any) -> None:
+    model = tf.keras.Sequential([L.Dense(1, input_shape=(3,))])
+    model.compile("sgd", "mse")
+    board = tf.keras.callbacks.TensorBoard(str(tmp_path), write_graph=False, update_freq=32)
+    model.fit(np.ones((64, 3)), np.ones((64, 1)), batch_size=16, epochs=2, verbose=0, callbacks=[board])
+    steps: dict[str, list[int]] = {}
+    for path in sorted(tmp_path.glob("events*")):
+        for event in tf.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                steps.setdefault(value.tag, []).append(event.step)
+    assert steps == {"batch_loss": [1, 3, 5, 7], "epoch_loss": [64, 128]}

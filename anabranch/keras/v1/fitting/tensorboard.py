@@ -63,7 +63,7 @@ class TensorBoard(Callback):
         self.writer: Any = None
         self.merged: Any = None
         """In a graph, all its summaries."""
-        self._samples = self._since = self._tests = 0
+        self._samples = self._since = self._tests = self._batches = 0
 
     def set_model(self, model: Any) -> None:
         """Learn which model it is, open the file, and add summaries to its graph."""
@@ -134,8 +134,9 @@ class TensorBoard(Callback):
         self._since += size
         if self._since >= self.update_freq:
             values = {f"batch_{name}": v for name, v in (logs or {}).items() if name not in ("batch", "size")}
-            self._write(values, self._samples)
+            self._write(values, self._batches)
             self._since = 0
+        self._batches += 1
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """After an epoch."""

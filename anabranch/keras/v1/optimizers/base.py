@@ -65,13 +65,13 @@ class Optimizer(Written):
         self._weights: list[Any] = []
         self._iterations: Any = None
         self._hypers_created = False
-        for clip in ("clipnorm", "clipvalue"):
-            if kwargs.get(clip) is not None and kwargs[clip] < 0:
+        for option, value in kwargs.items():
+            if isinstance(value, int | float | np.number) and value < 0:
                 raise ValueError(
-                    f"Expected {clip} >= 0, received: {kwargs[clip]}\n"
-                    + errors.message(f"{clip}={kwargs[clip]}", "a number of 0 or more", f"{clip}=1.0")
+                    f"Expected {option} >= 0, received: {value}\n"
+                    + errors.message(f"{option}={value}", "a number of 0 or more", f"{option}={-value}")
                 )
-            setattr(self, clip, kwargs.get(clip))
+        self.clipnorm, self.clipvalue = kwargs.get("clipnorm"), kwargs.get("clipvalue")
         self._initial_decay = kwargs.get("decay") or 0.0
 
     # ------------------------------------------------------------------------------------------------- hyperparameters
