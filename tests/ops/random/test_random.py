@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import importlib.util
 import json
 import re
@@ -64,19 +65,33 @@ def test_interpreted_draws_are_tensorflows(number):
 
 
 def test_compiled_draws_are_tensorflows():
-    """Those of one shape, in every dtype, and those of other ops: all in one program for each seed of a graph."""
+    """Those of one shape, in every dtype, and those of other ops: all in one program for each seed of a graph.
+
+    Draws without state that differ only in their seed are one op, which is fed a seed in each of three runs.
+    """
     left_out = re.compile(r"(uniform|normal)\((\[\]|\[5\]|\[0, 3\]|\[1000\])|, 200,")
-    for seed in (11, None):
-        rows = [row for row in GOLDEN if row[0] == seed and not left_out.search(row[1])]
+    own_seed = re.compile(r"(stateless_.*), (\[-?\d+, -?\d+\])")
+    for graph_seed in (11, None):
+        groups = collections.defaultdict(list)
+        for row in GOLDEN:
+            if row[0] == graph_seed and not left_out.search(row[1]):
+                groups[own_seed.sub(r"\1, seed", row[1])].append(row)
         with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
-            tf.set_random_seed(seed)
-            drawn = [eval(row[1], {"tf": tf}) for row in rows]
-            runs = [session.run(drawn) for _ in range(3)]
-        for position, (_, expression, dtype, shape, wanted) in enumerate(rows):
-            values = [np.asarray(run[position]) for run in runs]
-            assert values[0].dtype.name == dtype
-            assert list(values[0].shape) == shape
-            compare(expression, dtype, wanted, [recorder.shown(value, np) for value in values])
+            tf.set_random_seed(graph_seed)
+            fed = {text: tf.placeholder(tf.int32, [2]) for text in groups if ", seed" in text and "stateless_" in text}
+            drawn = {text: eval(text, {"tf": tf, "seed": fed.get(text)}) for text in groups}
+            runs = []
+            for turn in range(3):
+                rows = {text: group[turn % len(group)] for text, group in groups.items()}
+                seeds = {fed[text]: json.loads(own_seed.search(rows[text][1])[2]) for text in fed}
+                runs.append(session.run(drawn, seeds))
+        for text, group in groups.items():
+            for position, (_, expression, dtype, shape, wanted) in enumerate(group):
+                values = [np.asarray(run[text]) for run in runs[position :: len(group)]]
+                assert values[0].dtype.name == dtype
+                assert list(values[0].shape) == shape
+                # Without state, every run draws the same.
+                compare(expression, dtype, wanted[: len(values)], [recorder.shown(value, np) for value in values])
 
 
 def test_recorded_cases_are_those_of_the_tool():
