@@ -250,7 +250,7 @@ def _over_time(
 
     fixed = isinstance(batch, int)
     # Arrays and their sizes, which TensorFlow computes; each more input is an array, too.
-    count_more(4 + 8 * len(flat) + (8 - fixed) * (length is not None))
+    count_more(4 + 8 * len(flat) + (8 - fixed) * (length is not None) + (steps is None))
 
     def step(time: Any, written: tuple[Tensor, ...], state: Any) -> Any:
         read = []
@@ -285,7 +285,7 @@ def _over_time(
         swap_memory=swap_memory,
         name="while",
     )
-    count_more(-1 - 2 * (length is not None))
+    count_more(-1 - 2 * (length is not None) - (steps is None and fixed))
     outputs = []
     for held, form, size, kind in zip(written, forms, sizes, kinds, strict=True):
         with name_scope(None, "TensorArrayStack"):  # TensorFlow's names, which programs fetch

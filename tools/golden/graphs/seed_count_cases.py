@@ -112,6 +112,19 @@ def calls(tf):
         )(feed(real, [3])),
         "lstm": lambda: nn.dynamic_rnn(cells.LSTMCell(4), feed(real, [2, 5, 3]), dtype=real),
         "gru": lambda: nn.dynamic_rnn(cells.GRUCell(4), feed(real, [None, 5, 3]), dtype=real),
+        "lstm of any steps": lambda: nn.dynamic_rnn(cells.LSTMCell(4), feed(real, [None, None, 3]), dtype=real),
+        "gru of any steps of a known batch": lambda: nn.dynamic_rnn(
+            cells.GRUCell(4), feed(real, [2, None, 3]), dtype=real
+        ),
+        "dropout of any steps, lengths": lambda: nn.dynamic_rnn(
+            cells.DropoutWrapper(cells.BasicRNNCell(4), output_keep_prob=0.5),
+            feed(real, [None, None, 3]),
+            feed(tf.int32, [None]),
+            dtype=real,
+        ),
+        "both directions of any steps": lambda: nn.bidirectional_dynamic_rnn(
+            cells.GRUCell(4), cells.GRUCell(4), feed(real, [None, None, 3]), feed(tf.int32, [None]), dtype=real
+        ),
         "time-major lstm": lambda: nn.dynamic_rnn(
             cells.LSTMCell(4), feed(real, [5, None, 3]), dtype=real, time_major=True
         ),
