@@ -7,7 +7,7 @@ of its length. Nothing is fused across a call that is not inlined, so such a cal
 Barriers would say it more plainly, but the backend removes them before it fuses.
 
 A draw of a few numbers is kept, too: the brightness of an image is some hundred operations on integers, and fused into
-the change of colours it ran for each channel of each pixel (96 x 96 pixels, four draws: 4 ms, and 0.3 ms with calls).
+the change of colours it ran for each channel of each pixel (96 x 96 pixels, three draws: 4.1 ms, 0.36 with calls).
 """
 
 from __future__ import annotations
