@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import importlib.util
 import json
 import re
@@ -65,33 +64,19 @@ def test_interpreted_draws_are_tensorflows(number):
 
 
 def test_compiled_draws_are_tensorflows():
-    """Those of one shape, in every dtype, and those of other ops: all in one program for each seed of a graph.
-
-    Draws without state that differ only in their seed are one op, which is fed a seed in each of three runs.
-    """
+    """Those of one shape, in every dtype, and those of other ops: all in one program for each seed of a graph."""
     left_out = re.compile(r"(uniform|normal)\((\[\]|\[5\]|\[0, 3\]|\[1000\])|, 200,")
-    own_seed = re.compile(r"(stateless_.*), (\[-?\d+, -?\d+\])")
-    for graph_seed in (11, None):
-        groups = collections.defaultdict(list)
-        for row in GOLDEN:
-            if row[0] == graph_seed and not left_out.search(row[1]):
-                groups[own_seed.sub(r"\1, seed", row[1])].append(row)
+    for seed in (11, None):
+        rows = [row for row in GOLDEN if row[0] == seed and not left_out.search(row[1])]
         with tf.Graph().as_default(), tf.Session(config=tf.SessionOptions(tier="compiled")) as session:
-            tf.set_random_seed(graph_seed)
-            fed = {text: tf.placeholder(tf.int32, [2]) for text in groups if ", seed" in text and "stateless_" in text}
-            drawn = {text: eval(text, {"tf": tf, "seed": fed.get(text)}) for text in groups}
-            runs = []
-            for turn in range(3):
-                rows = {text: group[turn % len(group)] for text, group in groups.items()}
-                seeds = {fed[text]: json.loads(own_seed.search(rows[text][1])[2]) for text in fed}
-                runs.append(session.run(drawn, seeds))
-        for text, group in groups.items():
-            for position, (_, expression, dtype, shape, wanted) in enumerate(group):
-                values = [np.asarray(run[text]) for run in runs[position :: len(group)]]
-                assert values[0].dtype.name == dtype
-                assert list(values[0].shape) == shape
-                # Without state, every run draws the same.
-                compare(expression, dtype, wanted[: len(values)], [recorder.shown(value, np) for value in values])
+            tf.set_random_seed(seed)
+            drawn = [eval(row[1], {"tf": tf}) for row in rows]
+            runs = [session.run(drawn) for _ in range(3)]
+        for position, (_, expression, dtype, shape, wanted) in enumerate(rows):
+            values = [np.asarray(run[position]) for run in runs]
+            assert values[0].dtype.name == dtype
+            assert list(values[0].shape) == shape
+            compare(expression, dtype, wanted, [recorder.shown(value, np) for value in values])
 
 
 def test_recorded_cases_are_those_of_the_tool():
@@ -444,8 +429,8 @@ def test_a_few_blocks_are_those_that_many_begin_with():
     for counter in ([0, 0, 0, 0], [largest - 1, 0, 0, 0], [largest, largest, 5, 0], [largest - 3] + [largest] * 3):
         stream = (np.array([7, largest], np.uint32), np.array(counter, np.uint32))
         offsets = np.arange(20, dtype=np.uint64)
-        many = philox.host_blocks(stream, offsets)
-        few = [philox.host_blocks(stream, offsets[at : at + 5].reshape(5, 1)) for at in range(0, 20, 5)]
+        many = philox.blocks(np, stream, offsets)
+        few = [philox.blocks(np, stream, offsets[at : at + 5].reshape(5, 1)) for at in range(0, 20, 5)]
         for lane in range(4):
             assert few[0][lane].shape == (5, 1)
             assert few[0][lane].dtype == many[lane].dtype
@@ -463,7 +448,7 @@ def test_draws_of_many_chunks_are_those_of_their_blocks(counter):
     some = [*range(40), philox.CHUNK - 1, philox.CHUNK, 2 * philox.CHUNK + 99]
     wanted = {at: philox.few(key, place + at, 1) for at in some}
     context = kernels.HostContext(None, None)
-    words = philox.host_words(stream, 4 * number).reshape(-1, 4)
+    words = philox.words(np, stream, 4 * number).reshape(-1, 4)
     uniforms = distributions.uniform(context, stream, 4 * number, np.dtype(np.float32)).reshape(-1, 4)
     normals = distributions.normal(context, stream, 4 * number, np.dtype(np.float32)).reshape(-1, 4)
     for at, block in wanted.items():
@@ -482,21 +467,3 @@ def test_draws_of_many_chunks_are_those_of_their_blocks(counter):
         stretch = philox.stream_at(key, place + 256 * group)
         drawn = distributions.normal(context, stretch, 32, np.dtype(np.float32))
         assert truncated[group].tolist() == drawn[np.abs(drawn) < 2][:4].tolist()
-
-
-def test_alike_draws_of_a_program_are_traced_once(monkeypatch):
-    traced = []
-    blocks = philox._blocks
-    monkeypatch.setattr(philox, "_blocks", lambda *arguments: traced.append(1) or blocks(*arguments))
-    drawn = {}
-    for tier in ("interpreted", "compiled"):
-        with tf.Graph().as_default():
-            tf.set_random_seed(3)
-            draws = [tf.random_uniform([13, 17]) for _ in range(6)] + [tf.random_normal([13, 17])]
-            with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
-                drawn[tier] = session.run(draws)
-    assert len(traced) == 2  # the uniform ones, and the normal one
-    for one, other in zip(drawn["interpreted"], drawn["compiled"], strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-    for one, other in zip(drawn["interpreted"][:6], drawn["compiled"][:6], strict=True):
-        np.testing.assert_array_equal(one, other)
