@@ -429,8 +429,8 @@ def test_a_few_blocks_are_those_that_many_begin_with():
     for counter in ([0, 0, 0, 0], [largest - 1, 0, 0, 0], [largest, largest, 5, 0], [largest - 3] + [largest] * 3):
         stream = (np.array([7, largest], np.uint32), np.array(counter, np.uint32))
         offsets = np.arange(20, dtype=np.uint64)
-        many = philox.blocks(np, stream, offsets)
-        few = [philox.blocks(np, stream, offsets[at : at + 5].reshape(5, 1)) for at in range(0, 20, 5)]
+        many = philox.host_blocks(stream, offsets)
+        few = [philox.host_blocks(stream, offsets[at : at + 5].reshape(5, 1)) for at in range(0, 20, 5)]
         for lane in range(4):
             assert few[0][lane].shape == (5, 1)
             assert few[0][lane].dtype == many[lane].dtype
@@ -448,7 +448,7 @@ def test_draws_of_many_chunks_are_those_of_their_blocks(counter):
     some = [*range(40), philox.CHUNK - 1, philox.CHUNK, 2 * philox.CHUNK + 99]
     wanted = {at: philox.few(key, place + at, 1) for at in some}
     context = kernels.HostContext(None, None)
-    words = philox.words(np, stream, 4 * number).reshape(-1, 4)
+    words = philox.host_words(stream, 4 * number).reshape(-1, 4)
     uniforms = distributions.uniform(context, stream, 4 * number, np.dtype(np.float32)).reshape(-1, 4)
     normals = distributions.normal(context, stream, 4 * number, np.dtype(np.float32)).reshape(-1, 4)
     for at, block in wanted.items():
@@ -467,3 +467,21 @@ def test_draws_of_many_chunks_are_those_of_their_blocks(counter):
         stretch = philox.stream_at(key, place + 256 * group)
         drawn = distributions.normal(context, stretch, 32, np.dtype(np.float32))
         assert truncated[group].tolist() == drawn[np.abs(drawn) < 2][:4].tolist()
+
+
+def test_alike_draws_of_a_program_are_traced_once(monkeypatch):
+    traced = []
+    blocks = philox._blocks
+    monkeypatch.setattr(philox, "_blocks", lambda *arguments: traced.append(1) or blocks(*arguments))
+    drawn = {}
+    for tier in ("interpreted", "compiled"):
+        with tf.Graph().as_default():
+            tf.set_random_seed(3)
+            draws = [tf.random_uniform([13, 17]) for _ in range(6)] + [tf.random_normal([13, 17])]
+            with tf.Session(config=tf.SessionOptions(tier=tier)) as session:
+                drawn[tier] = session.run(draws)
+    assert len(traced) == 2  # the uniform ones, and the normal one
+    for one, other in zip(drawn["interpreted"], drawn["compiled"], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    for one, other in zip(drawn["interpreted"][:6], drawn["compiled"][:6], strict=True):
+        np.testing.assert_array_equal(one, other)
