@@ -37,26 +37,30 @@ def _pattern(ctx: Any, pattern: bytes) -> Any:
         raise
 
 
-def _replacement(rewrite: bytes, groups: int) -> Any:
-    """The function from a match to its replacement: ``\\0`` is the match, ``\\1`` the first group.
+def _replacement(rewrite: bytes, groups: int) -> list[bytes | int] | None:
+    """What a match is replaced by: texts, and numbers of groups; group 0 is the match itself.
 
     None if the text says something else, or names a group that is not there: such a rewrite changes nothing, in
     RE2 as here.
     """
-    parts: list[bytes | int] = []
+    parts: list[bytes | int] = [b""]
     i = 0
     while i < len(rewrite):
-        if rewrite[i : i + 1] != b"\\":
-            parts.append(rewrite[i : i + 1])
+        byte, follower = rewrite[i : i + 1], rewrite[i + 1 : i + 2]
+        part: bytes | int = byte
+        if byte == b"\\":
+            is_group = follower.isdigit() and int(follower) <= groups
+            if follower != b"\\" and not is_group:
+                return None
+            part = int(follower) if is_group else follower
             i += 1
-            continue
-        follower = rewrite[i + 1 : i + 2]
-        is_group = follower.isdigit() and int(follower) <= groups
-        if follower != b"\\" and not is_group:
-            return None
-        parts.append(int(follower) if is_group else b"\\")
-        i += 2
-    return lambda match: b"".join((match[part] or b"") if isinstance(part, int) else part for part in parts)
+        last = parts[-1]
+        if isinstance(part, bytes) and isinstance(last, bytes):
+            parts[-1] = last + part
+        else:
+            parts.append(part)
+        i += 1
+    return parts
 
 
 def _character_length(text: bytes, at: int) -> int:
@@ -73,23 +77,33 @@ def _character_length(text: bytes, at: int) -> int:
 def _replaced(ctx: Any, values: Any, pattern: bytes, rewrite: bytes, everywhere: bool) -> np.ndarray:
     compiled = _pattern(ctx, pattern)
     replacement = _replacement(rewrite, compiled.groups)
+    if replacement is None:
+        return values
+    fixed = replacement[0] if len(replacement) == 1 else None
 
     def changed(text: bytes) -> bytes:
-        parts: list[bytes] = []
-        at, end = 0, -1
-        while at <= len(text) and (match := compiled.search(text, at)) is not None:
-            parts.append(text[at : match.start()])
-            if match.start() == match.end() == end:  # nothing, right behind a match
-                at = end + (_character_length(text, end) if end < len(text) else 1)
-                parts.append(text[end:at])
+        parts: list[Any] = []
+        end, last = 0, -1  # where the rest of the text begins, and where the last match ended
+        behind = 0  # a match of nothing before this place is within a character
+        for match in compiled.finditer(text):
+            start, stop = match.span()
+            if start == stop and (start == last or start < behind):  # nothing, right behind a match or in a character
+                if start == last and start < len(text):
+                    behind = start + _character_length(text, start)
                 continue
-            parts.append(replacement(match))
-            at = end = match.end()
+            parts.append(text[end:start])
+            if fixed is not None:
+                parts.append(fixed)
+            else:
+                parts += [(match[part] or b"") if isinstance(part, int) else part for part in replacement]
+            end = last = stop
             if not everywhere:
                 break
-        return b"".join([*parts, text[at:]])
+            if start == stop < len(text):
+                behind = start + _character_length(text, start)
+        return b"".join([*parts, text[end:]]) if parts else text
 
-    return values if replacement is None else mapped(changed, values)
+    return mapped(changed, values)
 
 
 def _matched(ctx: Any, values: Any, pattern: bytes) -> np.ndarray:
