@@ -68,6 +68,15 @@ def trace_arguments(function: Callable[..., Any], specs: tuple[Any, ...], transf
         returned = function(*structure.from_tensors(specs, arguments))
         if isinstance(returned, list):  # what an op gives that has several outputs
             returned = tuple(returned)
+        if returned is None:
+            raise TypeError(
+                f"Unsupported return value from function passed to {transformation}: None.\n"
+                + errors.message(
+                    f"{told(function)} that returns nothing",
+                    "tensors, sparse tensors or datasets, in tuples or dictionaries",
+                    "end the function with `return x`",
+                )
+            )
         element = nest.map_structure(lambda leaf: _leaf(leaf, function, transformation), returned)
         spec = structure.spec_of(element)
         body.outputs = [local(body, tensor) for tensor in structure.to_tensors(spec, element)]

@@ -102,6 +102,8 @@ def test_options_are_merged():
         (lambda: D.from_sparse_tensor_slices([1]), TypeError, "must be a `tf.SparseTensor` object"),
         (lambda: D.from_generator(3, tf.int64), TypeError, "must be callable"),
         (lambda: D.range(3).map(lambda x: object()), TypeError, "Unsupported return value"),
+        (lambda: D.range(3).map(lambda x: None), TypeError, r"passed to Dataset.map\(\): None"),
+        (lambda: D.range(3).filter(lambda x: None), TypeError, r"passed to Dataset.filter\(\): None"),
         (lambda: D.range(3).map(3), TypeError, "a function of elements"),
         (lambda: D.range(3).flat_map(lambda x: x), TypeError, "must return a `Dataset` object"),
         (lambda: D.range(3).filter(lambda x: x), ValueError, "must return a scalar boolean tensor"),
