@@ -24,7 +24,7 @@ def graph_of(*functions: Any, takes: list[Any], gives: list[Any], of: str) -> tf
     for i, kind in enumerate(takes):
         proto.node.add(name=f"x{i}", op="Placeholder").attr["dtype"].type = kind.as_datatype_enum
     node = proto.node.add(name="gradient", op="SymbolicGradient", input=[f"x{i}" for i in range(len(takes))])
-    node.attr["f"].func.name = f"{of}_body"
+    node.attr["f"].func.name = of
     for key, kinds in (("Tin", takes), ("Tout", gives)):
         node.attr[key].list.type.extend([kind.as_datatype_enum for kind in kinds])
     return proto
@@ -82,7 +82,7 @@ def test_of_a_function_that_differentiates_another(tier: str) -> None:
         return sine(a) * a
 
     proto = graph_of(f, sine, takes=[tf.float32] * 2, gives=[tf.float32], of="f")
-    (function,) = [item for item in proto.library.function if item.signature.name == "f_body"]
+    (function,) = [item for item in proto.library.function if item.signature.name == "f"]
     (call,) = [node for node in function.node_def if "f" in node.attr]
     call.op = "SymbolicGradient"  # now f(a) = cos(a) * a * a: the call has a as the result's gradient as well
     call.input.append(call.input[0])
@@ -101,6 +101,6 @@ def test_of_a_function_with_a_gradient_of_its_own(tier: str) -> None:
         return dy * 7.0 + a
 
     proto = graph_of(f, rule, takes=[tf.float32] * 2, gives=[tf.float32], of="f")
-    proto.library.gradient.add(function_name="f_body", gradient_func="rule_body")
+    proto.library.gradient.add(function_name="f", gradient_func="rule")
     (by_a,) = run(proto, tier, X, Y)
     np.testing.assert_allclose(by_a, Y * 7 + X, 1e-6)
