@@ -202,6 +202,11 @@ def install() -> None:
             sys.meta_path.insert(0, _finder)
 
 
+def is_wanted() -> bool:
+    """Whether the program has chosen Keras 3: by its environment, or as it has imported it."""
+    return os.environ.get(_VARIABLE) == NAME or _CONFIG in sys.modules
+
+
 def keras() -> types.ModuleType:
     """Keras on Anabranch.
 

@@ -79,6 +79,39 @@ assert not tf.executing_eagerly() and isinstance(tf.constant([1]).shape[0], tf.D
     assert done.returncode == 0, done.stderr
 
 
+def test_a_program_of_version_1_with_the_behaviour_of_version_2_has_the_keras_of_version_1():
+    code = """
+import numpy as np
+import anabranch as tf
+tf.compat.v1.enable_v2_behavior()
+seen = []
+class Scale(tf.keras.layers.Layer):
+    def build(self, shape):
+        self.w = self.add_weight("w", shape=(shape[-1], 2), initializer="ones")
+    def call(self, x):
+        seen.append(type(x.shape[1]))
+        return tf.matmul(x, self.w)
+model = tf.keras.Sequential([tf.keras.layers.Dense(3, kernel_initializer="ones", input_shape=(2,)), Scale()])
+model.compile("sgd", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+history = model.fit(np.ones((4, 2), np.float32), np.zeros(4, np.int32), epochs=1, verbose=0).history
+assert sorted(history) == ["accuracy", "loss"], history
+assert abs(history["loss"][0] - np.log(2)) < 1e-6 and set(seen) == {int}
+mean = tf.keras.metrics.Mean()
+mean(3.0)
+assert mean.result().numpy() == 3
+mean.reset_states()
+assert (repr(tf.TensorShape([2, None])), str(tf.TensorShape([2, None]))) == ("TensorShape([2, None])", "(2, None)")
+"""
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_program_of_version_2_that_has_imported_keras_3_has_its_names(keras):
+    code = "import anabranch as tf, anabranch.keras, keras; tf.enable_v2_behavior()"
+    done = run(code + "; assert tf.keras.Sequential is keras.Sequential")
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_line_in_site_packages(tmp_path):
     line = (ROOT / "anabranch/keras/start.pth").read_text()
     shown = "any('anabranch' in type(finder).__module__ for finder in sys.meta_path), 'jax' in sys.modules"

@@ -427,16 +427,16 @@ class TensorShape:
         return hash(self._raw)
 
     def __repr__(self) -> str:
-        return (
-            "TensorShape(None)"
-            if self._raw is None
-            else f"TensorShape([{', '.join([f'Dimension({d})' for d in self._raw])}])"
-        )
+        if self._raw is None:
+            return "TensorShape(None)"
+        form = "{}" if version_two.is_everywhere() else "Dimension({})"
+        return f"TensorShape([{', '.join([form.format(d) for d in self._raw])}])"
 
     def __str__(self) -> str:
         if self._raw is None:
             return "<unknown>"
-        dims = ["?" if d is None else str(d) for d in self._raw]
+        unknown = "None" if version_two.is_everywhere() else "?"
+        dims = [unknown if d is None else str(d) for d in self._raw]
         return f"({dims[0]},)" if len(dims) == 1 else f"({', '.join(dims)})"
 
     def __reduce__(self) -> tuple[Any, ...]:

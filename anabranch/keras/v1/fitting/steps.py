@@ -13,7 +13,7 @@ import numpy as np
 
 import anabranch as tf
 from anabranch.core import errors
-from anabranch.core.values import nest
+from anabranch.core.values import nest, version_two
 from anabranch.keras.v1 import backend as K
 from anabranch.keras.v1 import losses, metrics, optimizers, state
 
@@ -86,7 +86,10 @@ class Compiled:
                     function = sparse if kind is losses.sparse_categorical_crossentropy else categorical
                 short = names[1]
         function = metrics.get(wanted) if function is None else function
-        if short is not None:
+        if version_two.is_everywhere():  # there a metric is called what the program calls it
+            label = wanted if isinstance(wanted, str) else getattr(wanted, "name", label)
+            is_weighted = False
+        elif short is not None:
             label = short
         elif isinstance(wanted, str) and not isinstance(function, type):
             label = getattr(function, "name", None) or function.__name__
