@@ -286,6 +286,11 @@ def test_a_running_logsumexp_starts_at_the_lowest_number(tier, dtype):
     low = np.finfo(dtype).min
     found = run_op("CumulativeLogsumexp", np.array([0.5, 1.0], dtype), np.int32(0), exclusive=True, tier=tier)
     assert found.tolist() == [low, 0.5]
+    x = np.linspace(-2, 2, 12).reshape(4, 3).astype(dtype)
+    found = run_op("CumulativeLogsumexp", x, np.int64(0), exclusive=True, reverse=True, Tidx="int64", tier=tier)
+    assert (found[-1] == low).all()
+    expected = np.logaddexp.accumulate(x[:0:-1].astype(np.float64))[::-1]
+    np.testing.assert_allclose(found[:-1], expected, 3 * np.finfo(dtype).eps)
     found = run_op("CumulativeLogsumexp", np.array([-INF, 1.0], dtype), np.int32(0), tier=tier)
     assert found.tolist() == [low, 1.0]
     with tf.Graph().as_default(), tf.Session() as session:
